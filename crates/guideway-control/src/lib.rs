@@ -1,0 +1,1 @@
+//! What the forwarder should hold.

@@ -1,0 +1,2 @@
+//! The forwarding decision.
+#![no_std]

@@ -1,0 +1,3 @@
+//! Consistent hashing for load balancers.
+#![no_std]
+extern crate alloc;

@@ -1,0 +1,1 @@
+//! The forwarding core over memory.

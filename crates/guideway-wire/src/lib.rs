@@ -1,0 +1,2 @@
+//! Packet headers, flow keys, tunnels and checksums.
+#![no_std]

@@ -1,0 +1,2 @@
+//! The `guideway` command.
+fn main() {}
