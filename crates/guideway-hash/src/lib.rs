@@ -1,3 +1,16 @@
 //! Consistent hashing for load balancers.
 #![no_std]
+
 extern crate alloc;
+
+pub mod churn;
+pub mod hash;
+pub mod maglev;
+pub mod policy;
+pub mod prime;
+pub mod profile;
+pub mod table;
+
+pub use hash::{NativeHasher, StableHasher};
+pub use prime::TableSize;
+pub use table::{Digest, FlowRule, Table};

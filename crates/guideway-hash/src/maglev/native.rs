@@ -1,0 +1,172 @@
+//! The native profile: identities and weights in, table out.
+
+use alloc::vec::Vec;
+
+use super::{BuildError, Preference, RoundRobin, Weighted, fill};
+use crate::hash::{self, NativeHasher, StableHasher};
+use crate::prime::TableSize;
+use crate::table::{Digest, FlowRule, Table};
+
+/// What a native table is built from, besides the backends: the size and the hasher.
+///
+/// ```
+/// use guideway_hash::maglev::MaglevBuilder;
+///
+/// let table = MaglevBuilder::new().build(&[("10.0.0.1:443", 1), ("10.0.0.2:443", 3)])?;
+/// assert_eq!(table.counts(2), [16_384, 49_153]);
+/// # Ok::<(), guideway_hash::maglev::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MaglevBuilder<H = NativeHasher> {
+    size: TableSize,
+    hasher: H,
+}
+
+impl MaglevBuilder {
+    /// 65,537 slots, the default seed.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl<H: StableHasher> MaglevBuilder<H> {
+    /// With a table of this size.
+    #[must_use]
+    pub fn size(self, size: TableSize) -> Self {
+        Self { size, ..self }
+    }
+
+    /// With this hash for offsets and skips.
+    #[must_use]
+    pub fn hasher<G: StableHasher>(self, hasher: G) -> MaglevBuilder<G> {
+        MaglevBuilder { size: self.size, hasher }
+    }
+
+    /// The preference of the backend with this identity: `offset = hash(OFFSET, identity) mod M`,
+    /// `skip = hash(SKIP, identity) mod (M - 1) + 1`.
+    pub fn preference(&self, identity: &[u8]) -> Preference {
+        let size = u64::from(self.size.get());
+        Preference {
+            offset: (self.hasher.hash(hash::OFFSET, identity) % size) as u32,
+            skip: (self.hasher.hash(hash::SKIP, identity) % (size - 1)) as u32 + 1,
+        }
+    }
+
+    /// The backends that take turns, and how: what [`build`](Self::build) fills the table from.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn plan<I: AsRef<[u8]>>(&self, backends: &[(I, u32)]) -> Result<Plan, BuildError> {
+        let out_of_memory = |_| BuildError::Allocation { slots: self.size.get(), backends: backends.len() };
+        let mut order: Vec<u32> = Vec::new();
+        order.try_reserve_exact(backends.len()).map_err(out_of_memory)?;
+        order.extend(
+            0..u32::try_from(backends.len()).map_err(|_| BuildError::TooManyBackends {
+                eligible: backends.len(),
+                slots: self.size.get(),
+            })?,
+        );
+        let identity = |index: u32| backends[index as usize].0.as_ref();
+        order.sort_unstable_by(|&a, &b| identity(a).cmp(identity(b)).then(a.cmp(&b)));
+        // Equal identities are neighbours now. Of several pairs, the one that the caller wrote first is named.
+        let duplicate = order.windows(2).filter(|pair| identity(pair[0]) == identity(pair[1]));
+        if let Some(pair) = duplicate.min_by_key(|pair| pair[1]) {
+            let (first, second) = (pair[0] as usize, pair[1] as usize);
+            return Err(BuildError::DuplicateIdentity { first, second });
+        }
+        order.retain(|&index| backends[index as usize].1 > 0);
+        if order.is_empty() {
+            return Err(BuildError::NoEligibleBackend);
+        }
+        if order.len() > self.size.get() as usize {
+            return Err(BuildError::TooManyBackends { eligible: order.len(), slots: self.size.get() });
+        }
+        let mut preferences = Vec::new();
+        preferences.try_reserve_exact(order.len()).map_err(out_of_memory)?;
+        preferences.extend(order.iter().map(|&index| self.preference(identity(index))));
+        let mut weights = Vec::new();
+        weights.try_reserve_exact(order.len()).map_err(out_of_memory)?;
+        weights.extend(order.iter().map(|&index| backends[index as usize].1));
+        Ok(Plan { order, preferences, weights })
+    }
+
+    /// The table of these backends, each an identity and a weight. Its owners are indices into `backends`.
+    ///
+    /// The order of `backends` has no influence on who owns what. A backend of weight 0 owns nothing.
+    ///
+    /// # Errors
+    /// [`BuildError::DuplicateIdentity`], [`BuildError::NoEligibleBackend`], [`BuildError::TooManyBackends`],
+    /// [`BuildError::Allocation`].
+    pub fn build<I: AsRef<[u8]>>(&self, backends: &[(I, u32)]) -> Result<Table, BuildError> {
+        let size = self.size.get();
+        let Plan { order, preferences, weights } = self.plan(backends)?;
+        let table = if weights.windows(2).all(|pair| pair[0] == pair[1]) {
+            fill(size, &preferences, RoundRobin::new(preferences.len() as u32))?
+        } else {
+            fill(size, &preferences, Weighted::new(size, &weights)?)?
+        };
+        table
+            .renumber(&order, backends.len())
+            .ok_or(BuildError::Allocation { slots: size, backends: backends.len() })
+    }
+}
+
+/// The backends that take turns in a native table, in canonical order: ascending by identity bytes.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Indices into the caller's backends.
+    pub order: Vec<u32>,
+    /// Their preferences.
+    pub preferences: Vec<Preference>,
+    /// Their weights, all positive.
+    pub weights: Vec<u32>,
+}
+
+/// A native Maglev table together with the backends it was built from.
+#[derive(Clone, Debug)]
+pub struct Maglev<I, H = NativeHasher> {
+    backends: Vec<(I, u32)>,
+    hasher: H,
+    table: Table,
+}
+
+impl<I: AsRef<[u8]>, H: StableHasher> Maglev<I, H> {
+    /// Builds the table of `backends`, each an identity and a weight, by `builder`.
+    ///
+    /// # Errors
+    /// As [`MaglevBuilder::build`].
+    pub fn new(builder: MaglevBuilder<H>, backends: Vec<(I, u32)>) -> Result<Self, BuildError> {
+        let table = builder.build(&backends)?;
+        Ok(Self { backends, hasher: builder.hasher, table })
+    }
+
+    /// The identity of the backend that takes the flow with this key.
+    pub fn pick(&self, key: &[u8]) -> &I {
+        &self.backends[self.pick_index(key) as usize].0
+    }
+
+    /// The index of the backend that takes the flow with this key.
+    pub fn pick_index(&self, key: &[u8]) -> u32 {
+        self.table.pick(self.hasher.hash(hash::FLOW, key))
+    }
+
+    /// The backends as they were given.
+    pub fn backends(&self) -> &[(I, u32)] {
+        &self.backends
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+}
+
+impl<I: AsRef<[u8]>> Maglev<I, NativeHasher> {
+    /// The fingerprint of what this table answers.
+    pub fn digest(&self) -> Digest {
+        let identities: Vec<&[u8]> = self.backends.iter().map(|(identity, _)| identity.as_ref()).collect();
+        self.table
+            .digest(FlowRule::native(&self.hasher), &identities)
+            .expect("every owner is an index into `backends`, from which the table was built")
+    }
+}

@@ -1,0 +1,204 @@
+//! Turns by weight, in integers.
+
+use alloc::vec::Vec;
+
+use super::{BuildError, Turns};
+
+/// Turns in proportion to integer weights, for a table of a known size.
+///
+/// # Rule
+/// Let `w_max` be the largest weight. Each backend has a credit, at first `w_max - w_i`. A round goes through the
+/// backends in order: each one's credit grows by `w_i`, and when that reaches `w_max` it takes a turn and pays
+/// `w_max`. So everybody takes a turn in the first round, the heaviest one in every round, and one with a third of
+/// its weight in every third. Equal weights give [`RoundRobin`](super::RoundRobin).
+///
+/// A backend takes no more turns than its *quota*, which keeps shares exact: quotas add up to M, and are the
+/// exact shares `M w_i / W` rounded up or down, those with the largest remainders up (on a tie, the earlier
+/// backend). Where the exact share is below one slot the quota is one, and the others share what is left. When there
+/// are more backends of positive weight than slots, the first M of them take one each.
+///
+/// Everything is integer arithmetic, so every machine gives the same turns. It takes O(N log N) time to prepare,
+/// O(1) a turn, and O(N) memory.
+#[derive(Clone, Debug)]
+pub struct Weighted {
+    /// Backends that have turns left, in order.
+    runners: Vec<Runner>,
+    heaviest: u64,
+    /// The turns of the rounds from `base` on, as (round - base, backend), in order.
+    turns: Vec<(u32, u32)>,
+    /// The same, backend by backend, before they are sorted by round.
+    drawn: Vec<(u32, u32)>,
+    /// Per round of a stretch, where its turns go.
+    places: Vec<u32>,
+    at: usize,
+    base: u32,
+    last: (u32, u32),
+}
+
+#[derive(Clone, Debug)]
+struct Runner {
+    backend: u32,
+    left: u32,
+    /// The round of the next turn.
+    round: u32,
+    /// `w_max` in units of `w_i`: the whole rounds between two turns, and the rest.
+    whole: u32,
+    rest: u32,
+    /// How much of a round the next turn comes late, in units of `1 / w_i`.
+    late: u32,
+    weight: u32,
+}
+
+impl Weighted {
+    /// Turns for a table of `size` slots and backends of the given weights.
+    ///
+    /// # Errors
+    /// [`BuildError::NoEligibleBackend`] when no weight is positive; [`BuildError::NoSlots`] for size 0;
+    /// [`BuildError::Allocation`].
+    pub fn new(size: u32, weights: &[u32]) -> Result<Self, BuildError> {
+        if size == 0 {
+            return Err(BuildError::NoSlots);
+        }
+        let heaviest =
+            weights.iter().copied().max().filter(|&w| w > 0).ok_or(BuildError::NoEligibleBackend)?;
+        let quotas = quotas(size, weights)?;
+        let out_of_memory = |_| BuildError::Allocation { slots: size, backends: weights.len() };
+        let mut runners = Vec::new();
+        runners.try_reserve_exact(weights.len()).map_err(out_of_memory)?;
+        runners.extend(weights.iter().zip(&quotas).enumerate().filter(|(_, (_, quota))| **quota > 0).map(
+            |(backend, (&weight, &quota))| Runner {
+                backend: backend as u32,
+                left: quota,
+                round: 0,
+                whole: heaviest / weight,
+                rest: heaviest % weight,
+                late: 0,
+                weight,
+            },
+        ));
+        let room = 3 * runners.len();
+        let (mut turns, mut drawn, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        turns.try_reserve_exact(room).map_err(out_of_memory)?;
+        drawn.try_reserve_exact(room).map_err(out_of_memory)?;
+        places.try_reserve_exact(runners.len() + 1).map_err(out_of_memory)?;
+        let mut this =
+            Self { runners, heaviest: heaviest.into(), turns, drawn, places, at: 0, base: 0, last: (0, 0) };
+        this.draw();
+        Ok(this)
+    }
+
+    /// Puts the turns of the next rounds into `turns`: of as many rounds as give a backend about one turn.
+    ///
+    /// The turns come out backend by backend and are sorted by round by counting, which keeps the backends of a
+    /// round in order. For k backends there are at most k rounds and 3k turns in a stretch.
+    fn draw(&mut self) {
+        self.turns.clear();
+        self.at = 0;
+        while self.turns.is_empty() && !self.runners.is_empty() {
+            let sum: u64 = self.runners.iter().map(|r| u64::from(r.weight)).sum();
+            let backends = self.runners.len() as u64;
+            let stretch = (backends * self.heaviest).div_ceil(sum).min(backends) as u32;
+            self.drawn.clear();
+            self.places.clear();
+            self.places.resize(stretch as usize + 1, 0);
+            for runner in &mut self.runners {
+                while runner.left > 0 && runner.round - self.base < stretch {
+                    let round = runner.round - self.base;
+                    self.drawn.push((round, runner.backend));
+                    self.places[round as usize + 1] += 1;
+                    runner.advance();
+                }
+            }
+            for round in 1..self.places.len() {
+                self.places[round] += self.places[round - 1];
+            }
+            self.turns.resize(self.drawn.len(), (0, 0));
+            for &(round, backend) in &self.drawn {
+                let place = &mut self.places[round as usize];
+                self.turns[*place as usize] = (self.base + round, backend);
+                *place += 1;
+            }
+            self.base += stretch;
+            self.runners.retain(|runner| runner.left > 0);
+        }
+    }
+}
+
+impl Runner {
+    /// Spends a turn: the next is `w_max / w_i` rounds later, counted from the exact time of the last and rounded up.
+    fn advance(&mut self) {
+        self.left -= 1;
+        self.round += self.whole;
+        if self.late >= self.rest {
+            self.late -= self.rest;
+        } else {
+            self.late += self.weight - self.rest;
+            self.round += 1;
+        }
+    }
+}
+
+impl Turns for Weighted {
+    #[inline]
+    fn next(&mut self) -> u32 {
+        if self.at == self.turns.len() {
+            self.draw();
+        }
+        // Past the last turn of the table the last backend goes on, so that asking too often is harmless.
+        if let Some(&turn) = self.turns.get(self.at) {
+            self.last = turn;
+            self.at += 1;
+        }
+        self.last.1
+    }
+
+    fn round(&self) -> Option<u32> {
+        Some(self.last.0)
+    }
+}
+
+/// How many turns each weight is due in a table of `size` slots: see [`Weighted`].
+fn quotas(size: u32, weights: &[u32]) -> Result<Vec<u32>, BuildError> {
+    let out_of_memory = |_| BuildError::Allocation { slots: size, backends: weights.len() };
+    let mut quotas = Vec::new();
+    quotas.try_reserve_exact(weights.len()).map_err(out_of_memory)?;
+    quotas.resize(weights.len(), 0_u32);
+    let mut order: Vec<u32> = Vec::new();
+    order.try_reserve_exact(weights.len()).map_err(out_of_memory)?;
+    order.extend((0_u32..).zip(weights).filter(|(_, weight)| **weight > 0).map(|(backend, _)| backend));
+    if order.len() > size as usize {
+        for &backend in &order[..size as usize] {
+            quotas[backend as usize] = 1;
+        }
+        return Ok(quotas);
+    }
+    let weight_of = |backend: u32| u64::from(weights[backend as usize]);
+    order.sort_unstable_by_key(|&backend| (weight_of(backend), backend));
+    let mut sum: u64 = order.iter().map(|&backend| weight_of(backend)).sum();
+    let mut slots = u64::from(size);
+    // Whoever is due less than a slot gets one; that leaves less for the others, the next lightest first.
+    let mut small = 0;
+    for &backend in &order {
+        if slots * weight_of(backend) >= sum {
+            break;
+        }
+        quotas[backend as usize] = 1;
+        slots -= 1;
+        sum -= weight_of(backend);
+        small += 1;
+    }
+    // The rest: whole slots first, then one more for the largest remainders.
+    let rest = &mut order[small..];
+    let mut unclaimed = slots;
+    for &backend in &*rest {
+        let whole = slots * weight_of(backend) / sum;
+        quotas[backend as usize] = whole as u32;
+        unclaimed -= whole;
+    }
+    let remainder = |backend: u32| slots * weight_of(backend) % sum;
+    rest.sort_unstable_by_key(|&backend| (core::cmp::Reverse(remainder(backend)), backend));
+    for &backend in &rest[..unclaimed as usize] {
+        quotas[backend as usize] += 1;
+    }
+    Ok(quotas)
+}

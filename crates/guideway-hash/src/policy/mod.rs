@@ -1,0 +1,1 @@
+//! Ways to choose a backend for a key, behind one trait.

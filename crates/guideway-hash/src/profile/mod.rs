@@ -1,0 +1,1 @@
+//! Other systems' tables, bit for bit.
