@@ -51,6 +51,10 @@ impl Rule for RendezvousTable {
         true
     }
 
+    fn limit(&self) -> usize {
+        self.size.get() as usize
+    }
+
     fn build<H: StableHasher>(
         &self,
         hasher: &H,
@@ -98,4 +102,18 @@ fn table(backends: usize, owners: impl ExactSizeIterator<Item = u32>) -> Result<
         Slots::U32(slots.into_boxed_slice())
     };
     Ok(Table::new(slots))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrow_and_wide_tables_agree() {
+        let owners = [3, 1, 4, 1, 5, 9, 2, 6];
+        let narrow = table(MAX_NARROW_BACKENDS, owners.into_iter()).unwrap();
+        let wide = table(MAX_NARROW_BACKENDS + 1, owners.into_iter()).unwrap();
+        assert_eq!((narrow.memory_bytes(), wide.memory_bytes()), (16, 32));
+        assert!(narrow.iter().eq(&wide) && wide.iter().eq(owners));
+    }
 }
