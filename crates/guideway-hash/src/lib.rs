@@ -10,6 +10,8 @@ pub mod policy;
 pub mod prime;
 pub mod profile;
 pub mod table;
+#[cfg(feature = "vectors")]
+pub mod vectors;
 
 pub use hash::{NativeHasher, StableHasher};
 pub use prime::TableSize;
