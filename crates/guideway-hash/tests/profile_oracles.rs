@@ -204,13 +204,13 @@ fn ipvs(tab_index: u32, keys: &[String], weights: &[u32]) -> Option<Vec<u32>> {
     let mut filling = Filling::new(size, list.iter().map(walk).collect());
     let divisor = (1..=weights.iter().copied().max()?).rev().find(|d| weights.iter().all(|w| w % d == 0))?;
     let mut bits = 0;
-    while weights.iter().max()? / divisor >> bits > 0 {
+    while (weights.iter().max()? / divisor) >> bits > 0 {
         bits += 1;
     }
-    let shift = if bits > tab_index / 2 { bits - tab_index / 2 } else { 0 };
+    let shift = u32::saturating_sub(bits, tab_index / 2);
     loop {
         for (who, &i) in list.iter().enumerate() {
-            let mut turns = weights[i] / divisor >> shift;
+            let mut turns = (weights[i] / divisor) >> shift;
             if turns == 0 && weights[i] != 0 {
                 turns = 1;
             }

@@ -3,9 +3,13 @@
 use core::net::IpAddr;
 
 use super::{
-    Params, Profile, VppFlowHash, cilium, envoy, glb, go_maglev, ipvs, katran, poise, reference, vpp,
+    KernelBits, Params, Profile, VppFlowHash, cilium, envoy, glb, go_maglev, ipvs, katran, poise, reference,
+    vpp,
 };
-use crate::hash::{self, NativeHasher, StableHasher};
+use crate::{
+    hash::{self, NativeHasher, StableHasher},
+    table::FlowRule,
+};
 
 /// The flow of a packet as the client sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,6 +105,35 @@ impl Profile {
         Ok(locate(hash, size))
     }
 
+    /// What a table's digest has to say of the flow hash: its name, and a number for the parameters that change it.
+    pub fn flow_rule(self, params: &Params) -> FlowRule<'static> {
+        let (name, seed) = match self {
+            Self::Native => ("native", params.seed),
+            Self::Cilium => {
+                let seeds = u64::from(params.seeds.jhash_v4) << 32 | u64::from(params.seeds.jhash_v6);
+                (if params.session_affinity { "cilium-affinity" } else { "cilium" }, seeds)
+            }
+            // One datapath serves both rings.
+            Self::KatranV1 | Self::KatranV2 => {
+                let rules = params.port_rules;
+                let all = [
+                    rules.port_0_vip,
+                    rules.no_source_port,
+                    rules.destination_port_only,
+                    rules.source_and_destination_port,
+                ];
+                ("katran", flags(&all))
+            }
+            Self::IpvsMh => ("ipvs-mh", flags(&[params.mh_port, params.kernel_bits == KernelBits::Bits32])),
+            Self::Vpp | Self::Vpp2602 => {
+                ("vpp", flags(&[params.src_ip_sticky, params.vpp_flow_hash == VppFlowHash::Xxhash]))
+            }
+            Self::Glb => ("glb", NativeHasher::default().hash(hash::DIGEST, &params.hash_key)),
+            Self::Reference | Self::Envoy | Self::GoMaglev | Self::Poise => (self.name(), 0),
+        };
+        FlowRule { name, seed }
+    }
+
     fn takes_keys(self) -> FlowError {
         let (takes, remedy) = match self {
             Self::GoMaglev => ("nothing itself", "give a 64-bit hash of your own as a decimal number"),
@@ -108,6 +141,10 @@ impl Profile {
         };
         FlowError { profile: self, takes, given: "this", remedy }
     }
+}
+
+fn flags(flags: &[bool]) -> u64 {
+    flags.iter().fold(0, |bits, &flag| bits << 1 | u64::from(flag))
 }
 
 /// The remainder; for a power of two these are the low bits.
@@ -119,4 +156,69 @@ fn locate(hash: u64, size: u32) -> Located {
 pub(super) fn le_words(address: core::net::Ipv6Addr) -> [u32; 4] {
     let bits = u128::from_le_bytes(address.octets());
     [bits as u32, (bits >> 32) as u32, (bits >> 64) as u32, (bits >> 96) as u32]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(source: &str, destination: &str) -> Flow {
+        let (source, destination) = (source.parse().unwrap(), destination.parse().unwrap());
+        Flow { source, destination, source_port: 40_000, destination_port: 443, protocol: 6 }
+    }
+
+    #[test]
+    fn what_stays_out_of_a_hash_does_not_move_the_flow() {
+        let here = flow("192.0.2.1", "198.51.100.10");
+        let elsewhere = Flow { destination: [203, 0, 113, 9].into(), ..here };
+        let other_protocol = Flow { protocol: 17, ..here };
+        let other_port = Flow { source_port: 40_001, ..here };
+        let slot = |profile: Profile, flow: &Flow, params: &[(&str, &str)]| {
+            let params = Params::parse(profile, params.iter().copied()).unwrap();
+            profile.locate_flow(flow, profile.default_size(), &params).unwrap().slot
+        };
+        for (profile, params, same, differs) in [
+            (Profile::Envoy, &[][..], &[&elsewhere, &other_protocol, &other_port][..], &[][..]),
+            (Profile::Cilium, &[], &[&elsewhere], &[&other_protocol, &other_port]),
+            (
+                Profile::Cilium,
+                &[("session_affinity", "true")],
+                &[&elsewhere, &other_port],
+                &[&other_protocol],
+            ),
+            (Profile::KatranV2, &[], &[&elsewhere, &other_protocol], &[&other_port]),
+            (Profile::KatranV2, &[("hash_no_src_port", "true")], &[&other_port], &[]),
+            (
+                Profile::KatranV2,
+                &[("hash_dport_only", "true")],
+                &[&other_port, &flow("192.0.2.2", "192.0.2.3")],
+                &[],
+            ),
+            (Profile::IpvsMh, &[], &[&elsewhere, &other_protocol, &other_port], &[]),
+            (Profile::IpvsMh, &[("mh_port", "true")], &[&elsewhere], &[&other_port]),
+            (Profile::Vpp, &[], &[&other_protocol], &[&elsewhere, &other_port]),
+            (Profile::Vpp, &[("src_ip_sticky", "true")], &[&other_port], &[&elsewhere]),
+            (Profile::Reference, &[], &[], &[&elsewhere, &other_protocol, &other_port]),
+            (Profile::Glb, &[], &[&elsewhere, &other_protocol, &other_port], &[]),
+        ] {
+            let own = slot(profile, &here, params);
+            assert!(same.iter().all(|flow| slot(profile, flow, params) == own), "{profile} {params:?}");
+            assert!(differs.iter().all(|flow| slot(profile, flow, params) != own), "{profile} {params:?}");
+        }
+    }
+
+    #[test]
+    fn keys_and_flows_are_not_mixed_up() {
+        let params = Params::default();
+        let flow = flow("2001:db8::1", "2001:db8::2");
+        for profile in Profile::ALL {
+            let size = profile.default_size();
+            let by_flow = profile.locate_flow(&flow, size, &params);
+            let by_key = profile.locate_key("7", size, &params);
+            assert!(by_flow.is_ok() || by_key.is_ok(), "{profile}");
+            assert!(by_flow.into_iter().chain(by_key).all(|located| located.slot < size), "{profile}");
+        }
+        assert_eq!(Profile::GoMaglev.locate_key("65538", 65_537, &params).unwrap().slot, 1);
+        assert!(Profile::GoMaglev.locate_key("key", 65_537, &params).is_err());
+    }
 }

@@ -156,7 +156,7 @@ pub(super) fn build(input: &Input<'_>) -> Result<Built, ProfileError> {
         })
         .collect();
     let turns: Vec<u32> = weights.iter().map(|&weight| derived.turns(weight)).collect();
-    let warnings = warn(input, &list, &addresses, &weights, &turns);
+    let warnings = warn(input, &list, &addresses, &weights, &turns, derived);
     let table = assemble::fill(input, &list, &preferences, Streaks::new(turns))?;
     Ok(Built { table, secondary: None, warnings })
 }
@@ -201,6 +201,7 @@ fn warn(
     addresses: &[SocketAddr],
     weights: &[u32],
     turns: &[u32],
+    derived: Derived,
 ) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let of_one_port = addresses.windows(2).all(|pair| pair[0].port() == pair[1].port());
@@ -220,10 +221,10 @@ fn warn(
             "the table depends on the order in which destinations were added; add them in one order on all directors",
         ));
     }
-    // Turns in proportion to weights: no shift, and nobody cut short by more than the paper's one turn.
-    let proportional = weights.iter().zip(turns).all(|(&weight, &taken)| {
-        u64::from(weight) * u64::from(turns[0]) == u64::from(taken) * u64::from(weights[0])
-    });
+    let proportional = weights
+        .iter()
+        .zip(turns)
+        .all(|(&weight, &taken)| u64::from(taken) << derived.rshift == u64::from(weight / derived.gcd));
     if !proportional {
         warnings.push(Warning::WeightsDistorted(
             "turns are cut to half the table index in bits; take smaller weights",
@@ -299,6 +300,11 @@ mod tests {
         assert_eq!(built(&before).table, built(&after).table);
         assert!(built(&after).warnings.contains(&Warning::ZeroWeightOwnsSlots { place: 0 }));
         assert_eq!(built(&never).table.counts(2), [0, 251]);
+        let cut = [before[0], Member::new("10.0.0.2:80", 1_000)];
+        assert!(built(&cut).warnings.iter().any(|warning| matches!(warning, Warning::WeightsDistorted(_))));
+        assert!(
+            !built(&before).warnings.iter().any(|warning| matches!(warning, Warning::WeightsDistorted(_)))
+        );
     }
 
     #[test]
