@@ -30,6 +30,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use super::{
     Built, Flow, Input, ProfileError, Warning, assemble,
+    member::Placed,
     primitive::{jhash, murmur3::murmur3_x64_128},
 };
 use crate::maglev::{Preference, RoundRobin, Turns};
@@ -143,8 +144,14 @@ pub(super) fn build(input: &Input<'_>) -> Result<Built, ProfileError> {
     Ok(Built { table, secondary: None, warnings })
 }
 
-fn warn(input: &Input<'_>, members: &[super::member::Placed<'_>], weighted: bool) -> Vec<Warning> {
+fn warn(input: &Input<'_>, members: &[Placed<'_>], weighted: bool) -> Vec<Warning> {
     let mut warnings = Vec::new();
+    let agents_form = |key: &str| key.starts_with('[') && key.ends_with(']');
+    if !members.iter().all(|placed| agents_form(placed.member.key)) {
+        warnings.push(Warning::NotReproducible(
+            "a key is not in the form that Cilium's agents hash, such as [10.0.0.1:8080/TCP,State:active]",
+        ));
+    }
     let differ = members.iter().any(|placed| placed.member.weight != members[0].member.weight);
     if differ && !weighted {
         warnings.push(Warning::WeightsIgnored(
@@ -230,8 +237,9 @@ mod tests {
 
     #[test]
     fn weights_below_a_mean_of_two_are_ignored_with_a_warning() {
-        let members =
-            |weights: [u32; 3]| [("a", 0), ("b", 1), ("c", 2)].map(|(key, i)| Member::new(key, weights[i]));
+        let members = |weights: [u32; 3]| {
+            [("[a]", 0), ("[b]", 1), ("[c]", 2)].map(|(key, i)| Member::new(key, weights[i]))
+        };
         let built = |weights| build(Profile::Cilium, 251, &members(weights), &Params::default()).unwrap();
         let ignored = built([1, 2, 1]);
         assert_eq!(ignored.table, built([1, 1, 1]).table);
@@ -239,6 +247,8 @@ mod tests {
         assert_eq!(built([100; 3]).table, built([1; 3]).table);
         assert!(built([100; 3]).warnings.is_empty());
         assert_ne!(built([100, 200, 100]).table, ignored.table);
+        let bare = build(Profile::Cilium, 251, &[Member::new("10.0.0.1:80", 1)], &Params::default()).unwrap();
+        assert!(matches!(bare.warnings[..], [Warning::NotReproducible(_)]));
     }
 
     #[test]

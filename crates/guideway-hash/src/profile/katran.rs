@@ -8,7 +8,7 @@
 //!   `(offset + k * skip) mod ring` with the sum in 32 bits, wrapping: on rings above 65,536 slots a walk can
 //!   jump.
 //! * **Order**: ascending by hash. Reals of weight 0 are left out.
-//! * **Turns**, V1: in the first round each real takes as many turns as its weight, from then on one a round. V2: each
+//! * A single real owns the whole ring. **Turns** of several, V1: in the first round each real takes as many turns as its weight, from then on one a round. V2: each
 //!   round adds a real's weight to its credit; from the largest weight on it takes a turn and pays that.
 //!
 //! # Limits
@@ -195,7 +195,10 @@ fn fill(
 ) -> Result<Built, ProfileError> {
     let preferences: Vec<Preference> = reals.iter().map(|real| preference(real.hash, input.size)).collect();
     let members: Vec<Placed<'_>> = reals.iter().map(|real| real.placed).collect();
-    let table = if preferences.iter().any(|preference| wraps(*preference, input.size)) {
+    let table = if let [only] = members[..] {
+        // Katran doesn't walk for a single real, so none can get stuck.
+        assemble::relabel(input, core::iter::repeat_n(only.place, input.size as usize), |place| place)?
+    } else if preferences.iter().any(|preference| wraps(*preference, input.size)) {
         let mut walks: Vec<Wrapping> =
             preferences.iter().map(|&preference| Wrapping::new(preference, input.size)).collect();
         let owners = walk::fill(input.size, &mut walks, turns).map_err(|stuck| {
@@ -351,6 +354,25 @@ mod tests {
         assert!(wraps(Preference { offset: 0, skip: 65_536 }, 65_537));
         assert!(wraps(Preference { offset: 65_536, skip: 65_535 }, 65_537));
         assert!(!wraps(Preference { offset: 65_535, skip: 65_535 }, 65_537));
+    }
+
+    #[test]
+    fn a_walk_that_misses_a_slot_is_found_endless() {
+        // Its skip is 65,536, so on a ring of 65,537 it never comes to the slot after its offset.
+        let stuck = (0_u32..)
+            .map(|n| Ipv4Addr::from_bits(0x0a00_0000 + n))
+            .find(|&address| preference(address_hash(address.into()), 65_537).skip == 65_536);
+        let stuck = format!("{}", stuck.unwrap());
+        let built = |weight| {
+            let members = [Member::new(&stuck, weight), Member::new("192.0.2.1", 1)];
+            build(Profile::KatranV2, 65_537, &members, &Params::default())
+        };
+        // An equal real takes that slot in time; one that has two turns does not.
+        assert_eq!(built(1).unwrap().table.counts(2).iter().sum::<u32>(), 65_537);
+        let refused = built(30_000).unwrap_err();
+        assert!(matches!(refused, ProfileError::Endless { place: 0, free: 1, .. }), "{refused}");
+        let alone = build(Profile::KatranV2, 65_537, &[Member::new(&stuck, 1)], &Params::default()).unwrap();
+        assert_eq!(alone.table.counts(1), [65_537]);
     }
 
     #[test]
