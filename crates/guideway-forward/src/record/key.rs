@@ -1,0 +1,99 @@
+//! What a service is looked up by, and what the look-ups return.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Names a service record; at most 65,535 services, since [`NO_SERVICE`] is taken.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(transparent)]
+pub struct ServiceId(pub u16);
+
+/// The service id that names no service.
+pub const NO_SERVICE: ServiceId = ServiceId(u16::MAX);
+
+/// The key of an exact-port service, or of an any-port one with port 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ServiceKey {
+    /// The virtual address; IPv4 as `::ffff:a.b.c.d`.
+    pub address: [u8; 16],
+    /// The port in network byte order; 0 is any port.
+    pub port: [u8; 2],
+    /// The IP protocol number (6 TCP, 17 UDP).
+    pub protocol: u8,
+    /// Always 0.
+    pub reserved: u8,
+}
+
+impl ServiceKey {
+    /// The key of `address`, `port` (host order) and `protocol`.
+    #[inline(always)]
+    pub const fn new(address: [u8; 16], port: u16, protocol: u8) -> ServiceKey {
+        ServiceKey { address, port: port.to_be_bytes(), protocol, reserved: 0 }
+    }
+
+    /// The key of the any-port service of the same address and protocol.
+    #[inline(always)]
+    pub const fn any_port(self) -> ServiceKey {
+        ServiceKey { port: [0, 0], ..self }
+    }
+}
+
+/// The key of a service whose virtual addresses are a prefix, laid out for a longest-prefix trie.
+///
+/// Protocol and port come before the address, so that one trie holds every service: its prefix length is 32 bits of
+/// protocol and port plus the length of the address prefix (96 more for IPv4, mapped).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct PrefixKey {
+    /// Significant bits after this word.
+    pub bits: u32,
+    /// The IP protocol number.
+    pub protocol: u8,
+    /// Always 0.
+    pub reserved: u8,
+    /// The port in network byte order; 0 is any port.
+    pub port: [u8; 2],
+    /// The virtual prefix; IPv4 as `::ffff:a.b.c.d`.
+    pub address: [u8; 16],
+}
+
+impl PrefixKey {
+    /// Bits of protocol and port before the address.
+    pub const LEADING_BITS: u32 = 32;
+
+    /// The key that looks up a whole address.
+    #[inline(always)]
+    pub const fn of(key: &ServiceKey) -> PrefixKey {
+        PrefixKey {
+            bits: Self::LEADING_BITS + 128,
+            protocol: key.protocol,
+            reserved: 0,
+            port: key.port,
+            address: key.address,
+        }
+    }
+}
+
+/// What is known of an address that is a VIP, or inside a virtual prefix, whatever the port.
+///
+/// A later fragment has no ports; it can be placed when the address has one service of its protocol. Where there are
+/// several or none the field holds [`NO_SERVICE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Vip {
+    /// The only TCP service of this address.
+    pub only_tcp: ServiceId,
+    /// The only UDP service of this address.
+    pub only_udp: ServiceId,
+}
+
+impl Vip {
+    /// A VIP without an unambiguous service.
+    pub const AMBIGUOUS: Vip = Vip { only_tcp: NO_SERVICE, only_udp: NO_SERVICE };
+}
+
+const _: () = assert!(size_of::<ServiceKey>() == 20);
+const _: () = assert!(size_of::<PrefixKey>() == 24);
+const _: () = assert!(size_of::<Vip>() == 4);

@@ -1,0 +1,91 @@
+//! Where a decision reads its state from: small traits, implemented over maps in the kernel and over memory in user
+//! space.
+//!
+//! All methods take `&self`, allocate nothing and wait for nobody. What returns a reference to a record may be read
+//! by a packet while the controller changes the record; its words are atomic.
+
+use core::sync::atomic::AtomicU64;
+
+use crate::outcome::{Event, Outcome};
+use crate::record::{Backend, Bucket, FragmentBucket, Service, ServiceId, ServiceKey, Settings, Slot, Vip};
+
+/// Finding services.
+pub trait Services {
+    /// The service of exactly this address, port and protocol; with port 0, the one that takes every port.
+    fn exact(&self, key: &ServiceKey) -> Option<ServiceId>;
+
+    /// The service with the longest virtual prefix that holds the address, with exactly this port and protocol.
+    fn prefix(&self, key: &ServiceKey) -> Option<ServiceId>;
+
+    /// What is known of an address that is a VIP or inside a virtual prefix; `None` for any other address.
+    fn vip(&self, address: &[u8; 16]) -> Option<Vip>;
+
+    /// The record of a service.
+    fn service(&self, id: ServiceId) -> Option<&Service>;
+}
+
+/// The array that holds the slots of all tables.
+pub trait Slots {
+    /// Slot `index` of the table that begins at `offset`: one relaxed load of 4 bytes.
+    fn slot(&self, offset: u32, index: u32) -> Option<Slot>;
+}
+
+/// The array of all backends.
+pub trait Backends {
+    /// The record of the backend with this global index.
+    fn backend(&self, index: u32) -> Option<&Backend>;
+
+    /// The local index of the backend of `service` that QUIC-LB knows by `server_id` (big-endian, 1–8 bytes).
+    fn quic_backend(&self, service: ServiceId, server_id: u64) -> Option<u16>;
+}
+
+/// The memory of flow table and fragment cache.
+pub trait Flows {
+    /// The number of buckets of the flow table less one; the number is a power of two.
+    fn flow_mask(&self) -> u32;
+
+    /// Bucket `index` of the flow table.
+    fn flow_bucket(&self, index: u32) -> Option<&Bucket>;
+
+    /// The number of buckets of the fragment cache less one; the number is a power of two.
+    fn fragment_mask(&self) -> u32;
+
+    /// Bucket `index` of the fragment cache.
+    fn fragment_bucket(&self, index: u32) -> Option<&FragmentBucket>;
+
+    /// Stores `new` if the word still holds `old`; whether it did.
+    ///
+    /// A method, since the BPF target has the instruction but not the one of [`AtomicU64`].
+    fn compare_exchange(&self, word: &AtomicU64, old: u64, new: u64) -> bool;
+}
+
+/// Time and the rate limit.
+pub trait Clock {
+    /// Seconds of a clock that never goes back; its start does not matter. Asked for only where time is needed, so
+    /// never for a flow of a settled slot.
+    fn now_seconds(&self) -> u32;
+
+    /// Takes one token for an ICMP message of our own; `false` when the rate limit is reached.
+    fn allow_icmp(&self) -> bool;
+}
+
+/// Counting. Bytes are those of the frame as it was received.
+pub trait Counters {
+    /// One packet met this fate.
+    fn outcome(&self, outcome: Outcome, bytes: u32);
+
+    /// One packet was forwarded for this service.
+    fn service(&self, service: ServiceId, bytes: u32);
+
+    /// One packet was forwarded to the backend with this global index.
+    fn backend(&self, backend: u32, bytes: u32);
+
+    /// This happened besides.
+    fn event(&self, event: Event);
+}
+
+/// All that a decision needs.
+pub trait State: Services + Slots + Backends + Flows + Clock + Counters {
+    /// What holds for the whole machine.
+    fn settings(&self) -> &Settings;
+}
