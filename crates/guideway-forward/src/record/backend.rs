@@ -1,5 +1,7 @@
 //! A backend: where its packets go, wrapped in what, and whether it takes any, in one cache line.
 
+use guideway_wire::Tunnel;
+
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 
 /// A backend as the forwarder sees it: eight words, one cache line.
@@ -7,8 +9,8 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 #[cfg_attr(target_has_atomic = "64", derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::KnownLayout))]
 #[repr(C, align(64))]
 pub struct Backend {
-    /// Bits 0–7 state, 8–15 encapsulation, 16–31 GUE destination port, 32–47 MTU, bit 48 outer source entropy,
-    /// bit 49 IPv4 underlay.
+    /// Bits 0–7 state, 8–15 tunnel, 16–31 GUE destination port, 32–47 MTU, 48–55 bits of entropy in the
+    /// outer source, bit 56 IPv4 underlay.
     status: AtomicU64,
     address: [AtomicU64; 2],
     source: [AtomicU64; 2],
@@ -48,11 +50,11 @@ impl Backend {
         self.set_next_hop(spec.next_hop);
         let v4 = is_mapped(&spec.address) as u64;
         let status = spec.state as u64
-            | ((spec.encapsulation as u64) << 8)
+            | ((spec.tunnel as u64) << 8)
             | ((spec.gue_port as u64) << 16)
             | ((spec.mtu as u64) << 32)
-            | ((spec.source_entropy as u64) << 48)
-            | (v4 << 49);
+            | ((spec.source_entropy_bits as u64) << 48)
+            | (v4 << 56);
         self.status.store(status, Release);
     }
 
@@ -135,11 +137,11 @@ pub struct BackendSpec {
     /// The underlay address; IPv4 as `::ffff:a.b.c.d`.
     pub address: [u8; 16],
     /// The tunnel.
-    pub encapsulation: Encapsulation,
+    pub tunnel: Tunnel,
     /// The outer source address, of the same family as `address`.
     pub outer_source: [u8; 16],
-    /// Whether the low bits of the outer source follow the flow, to spread flows over receive queues.
-    pub source_entropy: bool,
+    /// How many of the lowest bits of the outer source follow the flow (0–32), to spread flows over queues and paths.
+    pub source_entropy_bits: u8,
     /// The UDP destination port of GUE.
     pub gue_port: u16,
     /// The largest outer IP packet that the way to the backend carries, bytes.
@@ -177,12 +179,12 @@ impl Status {
 
     /// The tunnel.
     #[inline(always)]
-    pub const fn encapsulation(self) -> Encapsulation {
+    pub const fn tunnel(self) -> Tunnel {
         match (self.0 >> 8) & 0xff {
-            1 => Encapsulation::Gre,
-            2 => Encapsulation::Gue,
-            3 => Encapsulation::GueHeader,
-            _ => Encapsulation::Ipip,
+            1 => Tunnel::Gre,
+            2 => Tunnel::GueDirect,
+            3 => Tunnel::GueHeader,
+            _ => Tunnel::Ipip,
         }
     }
 
@@ -198,16 +200,16 @@ impl Status {
         (self.0 >> 32) as u16
     }
 
-    /// Whether the low bits of the outer source follow the flow.
+    /// How many of the lowest bits of the outer source follow the flow.
     #[inline(always)]
-    pub const fn source_entropy(self) -> bool {
-        self.0 & (1 << 48) != 0
+    pub const fn source_entropy_bits(self) -> u8 {
+        (self.0 >> 48) as u8
     }
 
     /// Whether the underlay is IPv4.
     #[inline(always)]
     pub const fn underlay_is_v4(self) -> bool {
-        self.0 & (1 << 49) != 0
+        self.0 & (1 << 56) != 0
     }
 }
 
@@ -240,33 +242,6 @@ impl BackendState {
             BackendState::Active => "active",
             BackendState::Draining => "draining",
             BackendState::Down => "down",
-        }
-    }
-}
-
-/// The tunnel to a backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
-#[repr(u8)]
-pub enum Encapsulation {
-    /// IP in IP (RFC 2003, RFC 4213, RFC 2473): 20 or 40 bytes.
-    #[default]
-    Ipip = 0,
-    /// GRE without options (RFC 2784): 4 bytes more.
-    Gre = 1,
-    /// GUE variant 1, IP directly in UDP (draft-ietf-intarea-gue, section 4): 8 bytes more.
-    Gue = 2,
-    /// GUE variant 0, with its header of 4 bytes: 12 bytes more.
-    GueHeader = 3,
-}
-
-impl Encapsulation {
-    /// A stable name for metrics, JSON and config.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Encapsulation::Ipip => "ipip",
-            Encapsulation::Gre => "gre",
-            Encapsulation::Gue => "gue",
-            Encapsulation::GueHeader => "gue-header",
         }
     }
 }
@@ -312,9 +287,9 @@ mod tests {
         BackendSpec {
             state: BackendState::Active,
             address: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1],
-            encapsulation: Encapsulation::GueHeader,
+            tunnel: Tunnel::GueHeader,
             outer_source: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 254],
-            source_entropy: true,
+            source_entropy_bits: 16,
             gue_port: 6080,
             mtu: 1500,
             next_hop: NextHop { interface: 7, neighbour: [2, 0, 0, 0, 0, 1], own_mac: [2, 0, 0, 0, 0, 2] },
@@ -326,9 +301,9 @@ mod tests {
         let backend = Backend::new(&spec());
         let status = backend.status();
         assert_eq!(status.state(), BackendState::Active);
-        assert_eq!(status.encapsulation(), Encapsulation::GueHeader);
+        assert_eq!(status.tunnel(), Tunnel::GueHeader);
         assert_eq!((status.gue_port(), status.mtu()), (6080, 1500));
-        assert!(status.source_entropy() && status.underlay_is_v4());
+        assert!(status.source_entropy_bits() == 16 && status.underlay_is_v4());
         assert_eq!(backend.address(), spec().address);
         assert_eq!(backend.outer_source(), spec().outer_source);
         assert_eq!(backend.neighbour(), Some([2, 0, 0, 0, 0, 1]));

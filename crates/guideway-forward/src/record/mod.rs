@@ -12,13 +12,11 @@ pub mod service;
 pub mod settings;
 pub mod slot;
 
-pub use backend::{Backend, BackendState, Encapsulation};
+pub use backend::{Backend, BackendSpec, BackendState, NextHop};
 pub use flow::{Bucket, Class, Entry, Info, Tag};
 pub use fragment::{FragmentBucket, FragmentEntry};
 pub use key::{NO_SERVICE, PrefixKey, ServiceId, ServiceKey, Vip};
-pub use service::{
-    Active, FragmentRule, HashKey, NoBackendRule, OrphanRule, Policy, Service, TableRef, UdpRule,
-};
+pub use service::{Active, FragmentRule, NoBackendRule, OrphanRule, Policy, Service, TableRef, UdpRule};
 pub use settings::{Network, Settings};
 pub use slot::{NO_BACKEND, Slot};
 

@@ -1,8 +1,10 @@
-//! A service: its two tables, its policy and its idle times, in one cache line.
+//! A service: its two tables, its policy and its idle times.
+
+use guideway_wire::{FlowHasher, HashKey};
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 
-/// A service as the forwarder sees it: eight words, one cache line.
+/// A service as the forwarder sees it: three cache lines, of which a packet reads two.
 ///
 /// Every word is changed whole. To change table size or seed the controller fills the table that is not active, and
 /// then stores `active`: a packet sees the old size, offset and seed or the new ones, never a mixture.
@@ -11,12 +13,13 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 #[repr(C, align(64))]
 pub struct Service {
     active: AtomicU64,
-    tables: [TableRef; 2],
     /// Base in the high half, length in the low.
     backends: AtomicU64,
     policy: AtomicU64,
     /// TCP idle time in the high half, UDP in the low, seconds.
     idle: AtomicU64,
+    spare: [AtomicU64; 4],
+    tables: [TableRef; 2],
 }
 
 impl Service {
@@ -24,10 +27,11 @@ impl Service {
     pub const fn new() -> Service {
         Service {
             active: AtomicU64::new(0),
-            tables: [TableRef::new(), TableRef::new()],
             backends: AtomicU64::new(0),
             policy: AtomicU64::new(0),
             idle: AtomicU64::new(((DEFAULT_TCP_IDLE_SECONDS as u64) << 32) | DEFAULT_UDP_IDLE_SECONDS as u64),
+            spare: [const { AtomicU64::new(0) }; 4],
+            tables: [TableRef::new(), TableRef::new()],
         }
     }
 
@@ -109,20 +113,28 @@ impl Default for Service {
     }
 }
 
-/// Where a table lies in the slot array, and the seed that its flows are hashed with.
+/// Where a table lies in the slot array, and what its flows are hashed with: one cache line.
 #[derive(Debug)]
 #[cfg_attr(target_has_atomic = "64", derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::KnownLayout))]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct TableRef {
     /// Offset in the high half, size in the low.
     place: AtomicU64,
     seed: AtomicU64,
+    /// The keys of the seed's [`FlowHasher`], so that no packet has to derive them.
+    keys: [AtomicU64; 5],
+    spare: AtomicU64,
 }
 
 impl TableRef {
     /// No table: size 0.
     pub const fn new() -> TableRef {
-        TableRef { place: AtomicU64::new(0), seed: AtomicU64::new(0) }
+        TableRef {
+            place: AtomicU64::new(0),
+            seed: AtomicU64::new(0),
+            keys: [const { AtomicU64::new(0) }; 5],
+            spare: AtomicU64::new(0),
+        }
     }
 
     /// `(offset, size)` in slots.
@@ -137,10 +149,22 @@ impl TableRef {
         self.seed.load(Relaxed)
     }
 
+    /// The flow hash with the keys of the seed.
+    #[inline(always)]
+    pub fn hasher(&self) -> FlowHasher {
+        let [a, b, c, d, e] = &self.keys;
+        let load = |word: &AtomicU64| word.load(Relaxed);
+        zerocopy::transmute!([load(a), load(b), load(c), load(d), load(e)])
+    }
+
     /// Points at another region. Only for the table that no packet consults, or, with the same size and seed, for
     /// another copy of the same slots.
     pub fn set(&self, offset: u32, size: u32, seed: u64) {
         self.seed.store(seed, Relaxed);
+        let keys: [u64; 5] = zerocopy::transmute!(FlowHasher::new(seed));
+        for (word, key) in self.keys.iter().zip(keys) {
+            word.store(key, Relaxed);
+        }
         self.place.store(((offset as u64) << 32) | size as u64, Release);
     }
 }
@@ -179,16 +203,6 @@ impl Active {
     pub const fn generation(self) -> u32 {
         (self.0 >> 32) as u32
     }
-}
-
-/// What makes two packets of one flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum HashKey {
-    /// Addresses, ports and protocol.
-    #[default]
-    FiveTuple,
-    /// The client's address alone: all flows of a client share a backend.
-    Source,
 }
 
 /// What an unsettled slot does with a UDP flow that the flow table does not know.
@@ -245,7 +259,7 @@ impl Policy {
     /// What makes a flow.
     #[inline(always)]
     pub const fn hash_key(self) -> HashKey {
-        if self.0 & 1 == 0 { HashKey::FiveTuple } else { HashKey::Source }
+        if self.0 & 1 == 0 { HashKey::FiveTuple } else { HashKey::SourceAddress }
     }
 
     /// How UDP flows follow a change.
@@ -367,7 +381,8 @@ pub const DEFAULT_TCP_IDLE_SECONDS: u32 = 900;
 /// backends should be over sooner).
 pub const DEFAULT_UDP_IDLE_SECONDS: u32 = 30;
 
-const _: () = assert!(size_of::<Service>() == 64 && align_of::<Service>() == 64);
+const _: () =
+    assert!(size_of::<TableRef>() == 64 && size_of::<Service>() == 192 && align_of::<Service>() == 64);
 
 #[cfg(test)]
 mod tests {
@@ -376,14 +391,14 @@ mod tests {
     #[test]
     fn each_policy_field_keeps_to_its_bits() {
         let policy = Policy::default()
-            .with_hash_key(HashKey::Source)
+            .with_hash_key(HashKey::SourceAddress)
             .with_udp(UdpRule::Rehash)
             .with_track_tcp(true)
             .with_orphans(OrphanRule::Rehash)
             .with_no_backend(NoBackendRule::Drop)
             .with_fragments(FragmentRule::Drop)
             .with_quic(Some((1, 2)));
-        assert_eq!(policy.hash_key(), HashKey::Source);
+        assert_eq!(policy.hash_key(), HashKey::SourceAddress);
         assert_eq!(policy.udp(), UdpRule::Rehash);
         assert!(policy.track_tcp());
         assert_eq!(policy.orphans(), OrphanRule::Rehash);
