@@ -29,6 +29,12 @@ impl Sum {
         Self(self.0.wrapping_add(words as u64))
     }
 
+    /// Adds four 16-bit words at once, given in host order.
+    #[inline(always)]
+    pub const fn add_u64(self, words: u64) -> Self {
+        self.add_u32((words >> 32) as u32).add_u32(words as u32)
+    }
+
     /// Adds another sum.
     #[inline(always)]
     pub const fn add(self, other: Self) -> Self {
@@ -44,15 +50,8 @@ impl Sum {
     /// Adds the eight words of an IPv6 address, or of the mapped form of an IPv4 one less the mapping prefix.
     #[inline(always)]
     pub const fn add_address(self, address: &Address) -> Self {
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = address.0;
-        let low = self.add_u32(u32::from_be_bytes([m, n, o, p]));
-        if address.is_v4() {
-            low
-        } else {
-            low.add_u32(u32::from_be_bytes([a, b, c, d]))
-                .add_u32(u32::from_be_bytes([e, f, g, h]))
-                .add_u32(u32::from_be_bytes([i, j, k, l]))
-        }
+        let (high, low) = address.halves();
+        if address.is_v4() { self.add_u32(low as u32) } else { self.add_u64(high).add_u64(low) }
     }
 
     /// Adds the pseudo-header of a transport protocol: RFC 9293 §3.1 for IPv4, RFC 8200 §8.1 for IPv6.

@@ -203,15 +203,14 @@ fn write_outer<P: Packet>(
             at.wrapping_add(Ipv4Header::LEN)
         }
         Outer::V6 { source, destination } => {
-            let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = source;
-            let low = u32::from_be_bytes([m, n, o, p]);
-            let [m, n, o, p] = with_entropy(low, spec.source_entropy_bits, entropy);
+            let [a, b, c, low]: [[u8; 4]; 4] = zerocopy::transmute!(source);
+            let low = with_entropy(u32::from_be_bytes(low), spec.source_entropy_bits, entropy);
             let header = Ipv6Header {
                 version_class_label: Ipv6Header::first_word(parsed.traffic_class, entropy),
                 payload_length: U16::new(outer_length.wrapping_sub(Ipv6Header::LEN) as u16),
                 next_header: announced(spec.tunnel, parsed.ip),
                 hop_limit: OUTER_TTL,
-                source: [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p],
+                source: zerocopy::transmute!([a, b, c, low]),
                 destination,
             };
             packet.write(at, &header)?;

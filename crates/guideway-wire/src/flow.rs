@@ -136,14 +136,12 @@ impl FlowHasher {
     #[inline(always)]
     pub const fn hash(&self, flow: &FlowKey, by: HashKey) -> u64 {
         let (ports, tail, dst) = match by {
-            HashKey::FiveTuple => {
-                (ports(flow), (flow.family as u64) << 8 | flow.protocol.0 as u64, flow.dst.0)
-            }
-            HashKey::SourceAddress => (0, (flow.family as u64) << 8, [0; 16]),
+            HashKey::FiveTuple => (ports(flow), (flow.family as u64) << 8 | flow.protocol.0 as u64, flow.dst),
+            HashKey::SourceAddress => (0, (flow.family as u64) << 8, Address::UNSPECIFIED),
         };
         let [a, b, c, d, e] = self.keys;
-        let (src_hi, src_lo) = halves(&flow.src.0);
-        let (dst_hi, dst_lo) = halves(&dst);
+        let (src_hi, src_lo) = flow.src.halves();
+        let (dst_hi, dst_lo) = dst.halves();
         let sum = if flow.is_v4() {
             product(ports << 32 | src_lo & LOW, a).wrapping_add(product(tail << 32 | dst_lo & LOW, b))
         } else {
@@ -174,12 +172,6 @@ const LOW: u64 = 0xffff_ffff;
 #[inline(always)]
 const fn ports(flow: &FlowKey) -> u64 {
     (flow.src_port as u64) << 16 | flow.dst_port as u64
-}
-
-#[inline(always)]
-const fn halves(bytes: &[u8; 16]) -> (u64, u64) {
-    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *bytes;
-    (u64::from_be_bytes([a, b, c, d, e, f, g, h]), u64::from_be_bytes([i, j, k, l, m, n, o, p]))
 }
 
 /// One term of NH.

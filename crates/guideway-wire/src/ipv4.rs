@@ -78,8 +78,6 @@ impl Ipv4Header {
     /// The sum of the fixed header: 0xffff when folded, if there are no options and the checksum is right.
     #[inline(always)]
     pub const fn sum(&self) -> Sum {
-        let [a, b, c, d] = self.source;
-        let [e, f, g, h] = self.destination;
         Sum::ZERO
             .add_u16(u16::from_be_bytes([self.version_length, self.traffic_class]))
             .add_u16(self.total_length.get())
@@ -87,8 +85,8 @@ impl Ipv4Header {
             .add_u16(self.flags_offset.get())
             .add_u16(u16::from_be_bytes([self.ttl, self.protocol.0]))
             .add_u16(self.checksum.get())
-            .add_u32(u32::from_be_bytes([a, b, c, d]))
-            .add_u32(u32::from_be_bytes([e, f, g, h]))
+            .add_u32(u32::from_be_bytes(self.source))
+            .add_u32(u32::from_be_bytes(self.destination))
     }
 
     /// This header with the checksum that it must have if no options follow.

@@ -126,9 +126,12 @@ pub fn walk<P: PacketRead + ?Sized>(
     end: usize,
 ) -> Result<Chain, ParseError> {
     let mut protocol = next;
-    let mut at = offset;
     let mut fragment = Fragment::None;
+    // The place is kept as the bytes left of the packet, 16 bits of them: so it has the same range in every round
+    // whatever the headers before, and the kernel's verifier need not tell the rounds apart.
+    let mut left = end.wrapping_sub(offset) as u16;
     for index in 0..MAX_EXTENSIONS {
+        let at = end.wrapping_sub(left as usize);
         match protocol {
             IpProtocol::HOP_BY_HOP if index != 0 => return Err(ParseError::MisplacedHopByHop),
             IpProtocol::HOP_BY_HOP
@@ -138,15 +141,15 @@ pub fn walk<P: PacketRead + ?Sized>(
                 let [following, length]: [u8; 2] = packet.read(at).ok_or_else(|| cut(fragment))?;
                 let bytes = if protocol == IpProtocol::AUTHENTICATION {
                     // In words of four bytes, less two (RFC 4302 §2.2).
-                    (length as usize + 2) << 2
+                    (length as u16 + 2) << 2
                 } else {
                     // In words of eight bytes, less one (RFC 8200 §4.2).
-                    (length as usize + 1) << 3
+                    (length as u16 + 1) << 3
                 };
-                at = at.wrapping_add(bytes);
-                if at > end {
+                if bytes > left {
                     return Err(cut(fragment));
                 }
+                left = left.wrapping_sub(bytes);
                 protocol = IpProtocol(following);
             }
             IpProtocol::FRAGMENT => {
@@ -154,16 +157,16 @@ pub fn walk<P: PacketRead + ?Sized>(
                     return Err(ParseError::NestedFragment);
                 }
                 let header: FragmentHeader = packet.read(at).ok_or(ParseError::TruncatedExtension)?;
-                at = at.wrapping_add(FragmentHeader::LEN);
-                if at > end {
+                if (FragmentHeader::LEN as u16) > left {
                     return Err(ParseError::TruncatedExtension);
                 }
+                left = left.wrapping_sub(FragmentHeader::LEN as u16);
                 protocol = header.next_header;
                 let id = header.identification.get();
                 if header.fragment_offset() != 0 {
                     let offset = header.fragment_offset();
                     let fragment = Fragment::Later { id, offset };
-                    return Ok(Chain { protocol, offset: at, fragment });
+                    return Ok(Chain { protocol, offset: end.wrapping_sub(left as usize), fragment });
                 }
                 fragment =
                     if header.more_fragments() { Fragment::First { id } } else { Fragment::Atomic { id } };
@@ -177,7 +180,7 @@ pub fn walk<P: PacketRead + ?Sized>(
         | IpProtocol::DESTINATION_OPTIONS
         | IpProtocol::AUTHENTICATION
         | IpProtocol::FRAGMENT => Err(ParseError::TooManyExtensions),
-        _ => Ok(Chain { protocol, offset: at, fragment }),
+        _ => Ok(Chain { protocol, offset: end.wrapping_sub(left as usize), fragment }),
     }
 }
 

@@ -7,6 +7,7 @@ use thiserror::Error;
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned};
 
+use crate::address::Address;
 use crate::checksum::{self, Sum};
 use crate::ethernet::EthernetHeader;
 use crate::flow::FlowKey;
@@ -225,7 +226,7 @@ fn answerable<P: Packet>(packet: &P, parsed: &Parsed) -> bool {
             IpVersion::V4 => {
                 single_host_v4(parsed.key.src.low_v4()) && single_host_v4(parsed.key.dst.low_v4())
             }
-            IpVersion::V6 => single_host_v6(&parsed.key.src.0) && single_host_v6(&parsed.key.dst.0),
+            IpVersion::V6 => single_host_v6(&parsed.key.src) && single_host_v6(&parsed.key.dst),
         }
 }
 
@@ -238,10 +239,9 @@ const fn single_host_v4(address: [u8; 4]) -> bool {
 
 /// Neither multicast nor one of `::/64`'s special addresses: unspecified, loopback.
 #[inline(always)]
-const fn single_host_v6(address: &[u8; 16]) -> bool {
-    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, last] = *address;
-    let others = a | b | c | d | e | f | g | h | i | j | k | l | m | n | o;
-    a != 0xff && !(others == 0 && last <= 1)
+const fn single_host_v6(address: &Address) -> bool {
+    let (high, low) = address.halves();
+    high >> 56 != 0xff && !(high == 0 && low <= 1)
 }
 
 /// The reset that answers a segment of `length` bytes, header included; its checksum is still 0.
@@ -309,7 +309,7 @@ fn ipv6_back(key: &FlowKey, protocol: IpProtocol, length: u16, traffic_class: u8
         payload_length: U16::new(length),
         next_header: protocol,
         hop_limit: REPLY_TTL,
-        source: key.dst.0,
-        destination: key.src.0,
+        source: key.dst.octets(),
+        destination: key.src.octets(),
     }
 }
