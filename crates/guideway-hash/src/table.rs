@@ -26,6 +26,8 @@ pub enum Slots {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     slots: Slots,
+    /// 2^64 / M, rounded down or, where M is a power of two, one less.
+    reciprocal: u64,
 }
 
 impl Table {
@@ -34,9 +36,12 @@ impl Table {
     /// # Panics
     /// When there are no slots, or more than `u32::MAX`: such a table answers nothing.
     pub fn new(slots: Slots) -> Self {
-        let table = Self { slots };
-        assert!(table.len() > 0 && u32::try_from(table.len()).is_ok(), "a table has 1 to 2^32 - 1 slots");
-        table
+        let size = match &slots {
+            Slots::U16(owners) => owners.len(),
+            Slots::U32(owners) => owners.len(),
+        };
+        assert!(size > 0 && u32::try_from(size).is_ok(), "a table has 1 to 2^32 - 1 slots");
+        Self { slots, reciprocal: u64::MAX / size as u64 }
     }
 
     /// The number of slots, M.
@@ -47,7 +52,11 @@ impl Table {
     /// The slot of a flow hash: `hash mod M`.
     #[inline]
     pub fn slot(&self, hash: u64) -> u32 {
-        (hash % self.len() as u64) as u32
+        let size = self.len() as u64;
+        // A multiplication instead of a division. The quotient is at most one too small.
+        let quotient = ((u128::from(hash) * u128::from(self.reciprocal)) >> 64) as u64;
+        let rest = hash - quotient * size;
+        (if rest >= size { rest - size } else { rest }) as u32
     }
 
     /// The index of the backend that owns `slot`.

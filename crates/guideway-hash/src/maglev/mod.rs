@@ -2,6 +2,7 @@
 
 mod draft;
 mod error;
+pub mod fast;
 mod native;
 mod preference;
 mod textbook;
@@ -30,7 +31,7 @@ use crate::table::{MAX_NARROW_BACKENDS, Slots, Table};
 /// [`BuildError`]: a preference that does not visit every slot, no backend, a turn for a backend that does not
 /// exist, no memory.
 pub fn fill(size: u32, preferences: &[Preference], turns: impl Turns) -> Result<Table, BuildError> {
-    fill_textbook(size, preferences, turns)
+    fast::fill_with(fast::Kernel::detect(), size, preferences, turns)
 }
 
 /// Packs `owners`, one a slot, as narrow as `backends` allows.
