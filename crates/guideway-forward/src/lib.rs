@@ -5,15 +5,29 @@
 //! shell implements them over maps, the user-space engine over memory, so tests, fuzzing and replays exercise the very
 //! code that runs in the kernel. Nothing here allocates, locks, panics, or loops without a bound.
 //!
+//! [`process`] takes the packet through its steps, one module each, in this order: parse (the wire crate) →
+//! [`service`] → [`slot`] with flow hash → where unsettled or tracked, [`flow`] table → [`send`]: backend, size,
+//! encapsulation, next hop. Beside the road lie [`fragment`], [`quic`], [`icmp`] and [`answer`].
+//!
 //! * [`record`]: the words that controller and forwarder share: slots, services, backends, flow entries.
 //! * [`state`]: where a decision reads them from.
 //! * [`outcome`]: what a decision says: a [`Verdict`], and the one counter ([`Outcome`]) that each packet belongs to.
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod answer;
+pub mod flow;
+pub mod fragment;
+pub mod icmp;
 pub mod outcome;
+mod process;
+pub mod quic;
 pub mod record;
+pub mod send;
+pub mod service;
+pub mod slot;
 pub mod state;
 
 pub use outcome::{Event, Outcome, Verdict};
+pub use process::process;
 pub use state::State;

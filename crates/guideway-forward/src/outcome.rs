@@ -4,8 +4,8 @@ use crate::record::ServiceId;
 
 /// What happens to a packet.
 ///
-/// For [`Forward`](Verdict::Forward) and [`Answer`](Verdict::Answer) the packet has been rewritten in place; for the
-/// others it is byte for byte what came in.
+/// For [`Forward`](Verdict::Forward) and [`Answer`](Verdict::Answer) the packet has been rewritten in place; for
+/// [`Pass`](Verdict::Pass) it is byte for byte what came in; what is left of a dropped one does not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The packet is now the frame to send to a backend.

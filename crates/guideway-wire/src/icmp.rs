@@ -38,6 +38,8 @@ impl IcmpHeader {
     pub const PARAMETER_PROBLEM: u8 = 12;
     /// Code of [`Self::UNREACHABLE`]: fragmentation needed and DF set.
     pub const FRAGMENTATION_NEEDED: u8 = 4;
+    /// Code of [`Self::UNREACHABLE`]: nobody listens on the port.
+    pub const PORT_UNREACHABLE: u8 = 3;
 
     /// Whether a message of this type reports an error and quotes the packet it is about (RFC 1122 §3.2.2).
     #[inline(always)]

@@ -22,6 +22,8 @@ impl Icmpv6Header {
     pub const LEN: usize = 8;
     /// Type: destination unreachable.
     pub const UNREACHABLE: u8 = 1;
+    /// Code of [`Self::UNREACHABLE`]: nobody listens on the port.
+    pub const PORT_UNREACHABLE: u8 = 4;
     /// Type: packet too big.
     pub const PACKET_TOO_BIG: u8 = 2;
     /// Type: time exceeded.

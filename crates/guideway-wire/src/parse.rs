@@ -421,7 +421,8 @@ fn quoted_ports<P: PacketRead + ?Sized>(
 ) -> Result<(u16, u16), ParseError> {
     match protocol {
         IpProtocol::TCP | IpProtocol::UDP => {
-            if at.wrapping_add(4) > end {
+            // RFC 792 promises eight bytes; a shorter quote was tampered with.
+            if at.wrapping_add(8) > end {
                 return Err(ParseError::QuoteTruncated);
             }
             let [source, destination]: [U16; 2] = packet.read(at).ok_or(ParseError::QuoteTruncated)?;

@@ -63,6 +63,36 @@ pub enum ReplyError {
 /// See [`ReplyError`]. Forbidden in answer to ICMP errors, later fragments, and packets from or to group addresses.
 #[inline(always)]
 pub fn too_big<P: Packet>(packet: &mut P, parsed: &Parsed, mtu: u32) -> Result<(), ReplyError> {
+    let word = match parsed.ip {
+        IpVersion::V4 if mtu > u16::MAX as u32 => u16::MAX as u32,
+        IpVersion::V6 if mtu < MIN_MTU_V6 => MIN_MTU_V6,
+        _ => mtu,
+    };
+    let v4 = [IcmpHeader::UNREACHABLE, IcmpHeader::FRAGMENTATION_NEEDED];
+    error(packet, parsed, v4, [Icmpv6Header::PACKET_TOO_BIG, 0], word)
+}
+
+/// Turns the frame into "port unreachable" (RFC 792, RFC 4443 §3.1), from its destination to its source: what a host
+/// says on which nobody listens. Head room as for [`too_big`].
+///
+/// # Errors
+/// As [`too_big`].
+#[inline(always)]
+pub fn port_unreachable<P: Packet>(packet: &mut P, parsed: &Parsed) -> Result<(), ReplyError> {
+    let v4 = [IcmpHeader::UNREACHABLE, IcmpHeader::PORT_UNREACHABLE];
+    error(packet, parsed, v4, [Icmpv6Header::UNREACHABLE, Icmpv6Header::PORT_UNREACHABLE], 0)
+}
+
+/// Turns the frame into an ICMP error that quotes it. `v4` and `v6` are type and code in either family; `word` is the
+/// field behind the checksum, of which IPv4 has the lower half alone.
+#[inline(always)]
+fn error<P: Packet>(
+    packet: &mut P,
+    parsed: &Parsed,
+    v4: [u8; 2],
+    v6: [u8; 2],
+    word: u32,
+) -> Result<(), ReplyError> {
     if parsed.fragment.is_later() || parsed.icmp == IcmpClass::Error || !answerable(packet, parsed) {
         return Err(ReplyError::Forbidden);
     }
@@ -82,34 +112,27 @@ pub fn too_big<P: Packet>(packet: &mut P, parsed: &Parsed, mtu: u32) -> Result<(
     let length = IcmpHeader::LEN.wrapping_add(quote) as u16;
     let written = match parsed.ip {
         IpVersion::V4 => {
-            let mtu = if mtu > u16::MAX as u32 { u16::MAX } else { mtu as u16 };
-            let mut icmp = IcmpHeader {
-                kind: IcmpHeader::UNREACHABLE,
-                code: IcmpHeader::FRAGMENTATION_NEEDED,
-                checksum: U16::ZERO,
+            let [kind, code] = v4;
+            let sum = quoted.add_u16(u16::from_be_bytes(v4)).add_u32(word);
+            let icmp = IcmpHeader {
+                kind,
+                code,
+                checksum: U16::new(sum.checksum()),
                 word1: U16::ZERO,
-                word2: U16::new(mtu),
+                word2: U16::new(word as u16),
             };
-            let first = u16::from_be_bytes([icmp.kind, icmp.code]);
-            icmp.checksum = U16::new(quoted.add_u16(first).add_u16(mtu).checksum());
             // Precedence "internetwork control" (RFC 1812 §4.3.2.5).
             let ip = ipv4_back(&parsed.key, IpProtocol::ICMP, length, 0xc0);
             packet.write(parsed.l2_len, &Joined { ip, payload: icmp })
         }
         IpVersion::V6 => {
-            let mtu = if mtu < MIN_MTU_V6 { MIN_MTU_V6 } else { mtu };
-            let mut icmp = Icmpv6Header {
-                kind: Icmpv6Header::PACKET_TOO_BIG,
-                code: 0,
-                checksum: U16::ZERO,
-                word: U32::new(mtu),
-            };
+            let [kind, code] = v6;
             let key = &parsed.key;
             let sum = quoted
                 .add_pseudo_header(&key.dst, &key.src, IpProtocol::ICMPV6, length as u32)
-                .add_u16(u16::from_be_bytes([icmp.kind, icmp.code]))
-                .add_u32(mtu);
-            icmp.checksum = U16::new(sum.checksum());
+                .add_u16(u16::from_be_bytes(v6))
+                .add_u32(word);
+            let icmp = Icmpv6Header { kind, code, checksum: U16::new(sum.checksum()), word: U32::new(word) };
             let ip = ipv6_back(key, IpProtocol::ICMPV6, length, 0);
             packet.write(parsed.l2_len, &Joined { ip, payload: icmp })
         }

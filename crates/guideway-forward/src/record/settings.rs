@@ -1,5 +1,8 @@
 //! What holds for the whole machine.
 
+use guideway_wire::{FlowHasher, FlowKey, HashKey};
+
+use super::key::ServiceId;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 
 /// Settings of one balancer: two cache lines.
@@ -9,9 +12,9 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 pub struct Settings {
     flow_key: [AtomicU64; 2],
     flags: AtomicU64,
-    spare: AtomicU64,
     own: [OwnSource; 2],
-    spare_line: [AtomicU64; 4],
+    /// The flow hash keyed by the first word of `flow_key`.
+    keys: [AtomicU64; 5],
 }
 
 const ANY_PORT: u64 = 1;
@@ -21,22 +24,35 @@ impl Settings {
     /// Settings with the given secret key of flow table and fragment cache, and nothing else set.
     ///
     /// The key is random per machine, so that nobody outside can aim at a bucket.
-    pub const fn new(flow_key: [u64; 2]) -> Settings {
+    pub fn new(flow_key: [u64; 2]) -> Settings {
         let [first, second] = flow_key;
+        let keys: [u64; 5] = zerocopy::transmute!(FlowHasher::new(first));
         Settings {
             flow_key: [AtomicU64::new(first), AtomicU64::new(second)],
             flags: AtomicU64::new(0),
-            spare: AtomicU64::new(0),
+            keys: keys.map(AtomicU64::new),
             own: [OwnSource::none(), OwnSource::none()],
-            spare_line: [const { AtomicU64::new(0) }; 4],
         }
     }
 
     /// The secret key of flow table and fragment cache.
-    #[inline(always)]
     pub fn flow_key(&self) -> [u64; 2] {
         let [first, second] = &self.flow_key;
         [first.load(Relaxed), second.load(Relaxed)]
+    }
+
+    /// The secret hash that picks bucket (its low bits) and fingerprint (its high bits) of a flow of `service`.
+    ///
+    /// The service is part of it: a backend's local index means nothing to another service.
+    #[inline(always)]
+    pub fn keyed_hash(&self, flow: &FlowKey, service: ServiceId) -> u64 {
+        let [a, b, c, d, e] = &self.keys;
+        let load = |word: &AtomicU64| word.load(Relaxed);
+        let hasher: FlowHasher = zerocopy::transmute!([load(a), load(b), load(c), load(d), load(e)]);
+        let [_, second] = &self.flow_key;
+        let word = hasher.hash(flow, HashKey::FiveTuple) ^ load(second) ^ ((service.0 as u64) << 24);
+        let word = (word ^ (word >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        word ^ (word >> 32)
     }
 
     /// Whether any service takes every port; without one the look-up is skipped.

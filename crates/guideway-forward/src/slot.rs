@@ -1,0 +1,244 @@
+//! Step two: the slot, and which backend it means for this packet.
+
+use guideway_wire::{FlowKey, HashKey, TcpFlags};
+
+use crate::State;
+use crate::flow::{self, Found};
+use crate::outcome::Event;
+use crate::record::{BackendState, Class, NO_BACKEND, OrphanRule, Slot, TableRef, UdpRule};
+use crate::service::Target;
+use crate::state::Backends;
+
+/// Where a flow falls in the active table of its service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The slot word, read once.
+    pub slot: Slot,
+    /// The slot's index in the table.
+    pub index: u32,
+    /// The flow hash. Its upper half also feeds the outer headers.
+    pub hash: u64,
+}
+
+/// Which backend, by local index; or why none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// This one.
+    Backend(u16),
+    /// The service has nobody for this slot.
+    NoBackend,
+    /// The flow's backend is gone or unknown, and the service wants it reset.
+    Orphan,
+}
+
+impl Choice {
+    #[inline(always)]
+    const fn of(local: u16) -> Choice {
+        if local == NO_BACKEND { Choice::NoBackend } else { Choice::Backend(local) }
+    }
+}
+
+/// The flow's slot in the active table; `None` when the service has no table.
+#[inline(always)]
+pub fn place<S: State>(target: &Target<'_>, flow: &FlowKey, state: &S) -> Option<Place> {
+    place_in(target.service.table(target.active), flow, target.policy.hash_key(), state)
+}
+
+/// The flow's slot in one table.
+#[inline(always)]
+pub fn place_in<S: State>(table: &TableRef, flow: &FlowKey, by: HashKey, state: &S) -> Option<Place> {
+    let (offset, size) = table.place();
+    let hash = table.hasher().hash(flow, by);
+    let index = hash.checked_rem(size as u64)? as u32;
+    Some(Place { slot: state.slot(offset, index)?, index, hash })
+}
+
+/// The backend of a TCP packet. A settled slot of a service that does not track answers by itself.
+#[inline(always)]
+pub fn choose_tcp<S: State>(
+    target: &Target<'_>,
+    flow: &FlowKey,
+    flags: TcpFlags,
+    place: &Place,
+    state: &S,
+) -> Choice {
+    if place.slot.is_settled() && !target.active.prior() && !target.policy.track_tcp() {
+        return Choice::of(place.slot.current());
+    }
+    if flags.opens() { open(target, flow, place, state) } else { resume(target, flow, flags, place, state) }
+}
+
+/// The backend of a packet of a protocol without an opening packet.
+#[inline(always)]
+pub fn choose_udp<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S) -> Choice {
+    let settled = place.slot.is_settled() && !target.active.prior();
+    match target.policy.udp() {
+        UdpRule::Rehash => Choice::of(place.slot.current()),
+        UdpRule::Grace if settled => Choice::of(place.slot.current()),
+        UdpRule::Grace | UdpRule::Track => continue_udp(target, flow, place, state),
+    }
+}
+
+/// The backend that an ICMP error about this flow belongs to: as a packet of the flow, but nothing is remembered.
+#[inline(never)]
+pub fn choose_for_error<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S) -> Choice {
+    let current = Choice::of(place.slot.current());
+    let hash = state.settings().keyed_hash(flow, target.id);
+    let settled = place.slot.is_settled() && !target.active.prior();
+    let udp = flow.protocol == guideway_wire::IpProtocol::UDP;
+    let remembers = if udp {
+        target.policy.udp() == UdpRule::Track || !settled && target.policy.udp() == UdpRule::Grace
+    } else {
+        !settled || target.policy.track_tcp()
+    };
+    if !remembers {
+        return current;
+    }
+    if let Some(found) = flow::find(hash, target, state.now_seconds(), state) {
+        if usable(target, found.tag.backend(), place.slot, state) {
+            return Choice::Backend(found.tag.backend());
+        }
+        return current;
+    }
+    if settled || udp && !place.slot.in_grace() {
+        return current;
+    }
+    let older = older_owner(target, flow, place, state);
+    if usable(target, older, place.slot, state) { Choice::Backend(older) } else { current }
+}
+
+/// Whether a flow may stay on this backend: it is active or draining, or it is down but the slot names it all the
+/// same, as it does when the policy is to use the last backends known.
+#[inline(always)]
+pub fn usable<S: State>(target: &Target<'_>, local: u16, slot: Slot, state: &S) -> bool {
+    let Some(backend) = target.service.backend_index(local).and_then(|index| Backends::backend(state, index))
+    else {
+        return false;
+    };
+    match backend.state() {
+        BackendState::Active | BackendState::Draining => true,
+        BackendState::Down => local == slot.current(),
+        BackendState::Free => false,
+    }
+}
+
+/// A SYN: the present owner, whatever was remembered of this tuple before.
+#[inline(never)]
+fn open<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S) -> Choice {
+    let current = place.slot.current();
+    if current != NO_BACKEND {
+        let hash = state.settings().keyed_hash(flow, target.id);
+        flow::remember(hash, target, (current, Class::HalfOpen), place.index, state);
+    }
+    Choice::of(current)
+}
+
+/// Any other TCP packet where slots are unsettled or flows are tracked: where it is remembered, or with the owner
+/// that older flows belong to.
+#[inline(never)]
+fn resume<S: State>(
+    target: &Target<'_>,
+    flow: &FlowKey,
+    flags: TcpFlags,
+    place: &Place,
+    state: &S,
+) -> Choice {
+    let hash = state.settings().keyed_hash(flow, target.id);
+    let now = state.now_seconds();
+    let ends = flags.has(TcpFlags::FIN) || flags.has(TcpFlags::RST);
+    if let Some(found) = flow::find(hash, target, now, state) {
+        state.event(Event::FlowHit);
+        let local = found.tag.backend();
+        if usable(target, local, place.slot, state) {
+            let class = match found.tag.class() {
+                _ if ends => Class::Closing,
+                Class::HalfOpen => Class::Confirmed,
+                class => class,
+            };
+            flow::touch(&found, target, class, (now, place.index), state);
+            return Choice::Backend(local);
+        }
+        state.event(Event::FlowVoid);
+    } else {
+        state.event(Event::FlowMiss);
+        let older = older_owner(target, flow, place, state);
+        if usable(target, older, place.slot, state) {
+            if !flags.has(TcpFlags::RST) {
+                let class = if ends { Class::Closing } else { Class::Old };
+                flow::remember(hash, target, (older, class), place.index, state);
+                state.event(Event::FlowAdopted);
+            }
+            return Choice::Backend(older);
+        }
+    }
+    state.event(Event::MidflowNoEntry);
+    if target.policy.orphans() == OrphanRule::Reset {
+        return Choice::Orphan;
+    }
+    let current = place.slot.current();
+    if current != NO_BACKEND && !flags.has(TcpFlags::RST) {
+        let class = if ends { Class::Closing } else { Class::Old };
+        flow::remember(hash, target, (current, class), place.index, state);
+    }
+    Choice::of(current)
+}
+
+/// A UDP packet where slots are unsettled or flows are tracked.
+#[inline(never)]
+fn continue_udp<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S) -> Choice {
+    let hash = state.settings().keyed_hash(flow, target.id);
+    let now = state.now_seconds();
+    let found = flow::find(hash, target, now, state);
+    let local = match &found {
+        Some(found) => known_udp(found, target, place, state),
+        None => {
+            state.event(Event::FlowMiss);
+            unknown_udp(target, flow, place, state)
+        }
+    };
+    if local == NO_BACKEND {
+        return Choice::NoBackend;
+    }
+    match &found {
+        Some(found) if found.tag.backend() == local => {
+            flow::touch(found, target, Class::Udp, (now, place.index), state);
+        }
+        _ => flow::remember(hash, target, (local, Class::Udp), place.index, state),
+    }
+    Choice::Backend(local)
+}
+
+#[inline(always)]
+fn known_udp<S: State>(found: &Found<'_>, target: &Target<'_>, place: &Place, state: &S) -> u16 {
+    let local = found.tag.backend();
+    if usable(target, local, place.slot, state) {
+        state.event(Event::FlowHit);
+        return local;
+    }
+    state.event(Event::FlowVoid);
+    place.slot.current()
+}
+
+#[inline(always)]
+fn unknown_udp<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S) -> u16 {
+    if place.slot.in_grace() {
+        let older = older_owner(target, flow, place, state);
+        if usable(target, older, place.slot, state) {
+            return older;
+        }
+    }
+    place.slot.current()
+}
+
+/// To whom flows older than the last change belong: by the prior table while one is consulted.
+#[inline(always)]
+fn older_owner<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S) -> u16 {
+    if target.active.prior() {
+        let prior = target.service.other_table(target.active);
+        return match place_in(prior, flow, target.policy.hash_key(), state) {
+            Some(prior) => prior.slot.owner(true),
+            None => NO_BACKEND,
+        };
+    }
+    place.slot.owner(true)
+}
