@@ -204,13 +204,15 @@ fn inner_length<P: PacketRead + ?Sized>(
     inner: IpVersion,
     at: usize,
 ) -> Result<usize, DecapError> {
+    let first: u8 = packet.read(at).ok_or(DecapError::Truncated)?;
+    if first >> 4 != inner as u8 {
+        return Err(DecapError::InnerVersion);
+    }
     match inner {
         IpVersion::V4 => {
             let header: Ipv4Header = packet.read(at).ok_or(DecapError::Truncated)?;
             let length = header.total_length.get() as usize;
-            if header.version() != 4 {
-                Err(DecapError::InnerVersion)
-            } else if header.header_length() < Ipv4Header::LEN || header.header_length() > length {
+            if header.header_length() < Ipv4Header::LEN || header.header_length() > length {
                 Err(DecapError::InnerLength)
             } else {
                 Ok(length)
@@ -218,11 +220,7 @@ fn inner_length<P: PacketRead + ?Sized>(
         }
         IpVersion::V6 => {
             let header: Ipv6Header = packet.read(at).ok_or(DecapError::Truncated)?;
-            if header.version() == 6 {
-                Ok(Ipv6Header::LEN + header.payload_length.get() as usize)
-            } else {
-                Err(DecapError::InnerVersion)
-            }
+            Ok(Ipv6Header::LEN + header.payload_length.get() as usize)
         }
     }
 }
