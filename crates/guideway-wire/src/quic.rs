@@ -214,3 +214,83 @@ impl ConnectionId {
         self.words
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The start of the client Initial of RFC 9001 §A.2, and some bytes of its token and length.
+    const INITIAL: [u8; 20] =
+        [0xc0, 0, 0, 0, 1, 8, 0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08, 0, 0, 0x44, 0x9e, 0x7b, 0x9a];
+
+    fn with_start(first: u8, version: u32) -> Option<QuicKind> {
+        let mut packet = INITIAL;
+        packet[0] = first;
+        packet[1..5].copy_from_slice(&version.to_be_bytes());
+        parse(&packet[..], 0, packet.len()).map(|header| header.kind)
+    }
+
+    #[test]
+    fn initial_of_rfc_9001() {
+        let header = parse(&INITIAL[..], 0, INITIAL.len()).unwrap();
+        assert_eq!((header.kind, header.version, header.id_len), (QuicKind::Initial, 1, 8));
+        assert!(header.may_open());
+        let id = header.connection_id(&INITIAL[..], 20).unwrap();
+        assert_eq!(Some(id), ConnectionId::new(&INITIAL[6..14]));
+        assert_eq!(id.words(), [0x8394_c8f0_3e51_5708, 0, 0]);
+    }
+
+    #[test]
+    fn kinds_by_version() {
+        assert_eq!(with_start(0xd0, 1), Some(QuicKind::ZeroRtt));
+        assert_eq!(with_start(0xe0, 1), Some(QuicKind::Handshake));
+        assert_eq!(with_start(0xf0, 1), Some(QuicKind::Retry));
+        // RFC 9369 §3.2 moves each type on by one.
+        assert_eq!(with_start(0xd0, VERSION_2), Some(QuicKind::Initial));
+        assert_eq!(with_start(0xe0, VERSION_2), Some(QuicKind::ZeroRtt));
+        assert_eq!(with_start(0xf0, VERSION_2), Some(QuicKind::Handshake));
+        assert_eq!(with_start(0xc0, VERSION_2), Some(QuicKind::Retry));
+        assert_eq!(with_start(0x80, 0), Some(QuicKind::VersionNegotiation));
+        assert_eq!(with_start(0x80, 0xff00_001d), Some(QuicKind::OtherVersion));
+        assert_eq!(with_start(0x80, 1), None);
+        assert_eq!(with_start(0x16, 1), None);
+    }
+
+    #[test]
+    fn cut_packets_and_long_ids_are_refused() {
+        for len in 0..14 {
+            assert_eq!(parse(&INITIAL[..len], 0, len), None, "{len} bytes");
+        }
+        let mut packet = [0u8; 40];
+        packet[..20].copy_from_slice(&INITIAL);
+        packet[5] = 20;
+        assert!(parse(&packet[..], 0, 40).is_some());
+        packet[5] = 21;
+        assert_eq!(parse(&packet[..], 0, 40), None);
+    }
+
+    #[test]
+    fn server_id_of_a_short_header() {
+        // First byte, then the connection id: rotation and length bits, server id, nonce.
+        let packet = [0x41, 0x07, 0xab, 0xcd, 0xef, 1, 2, 3, 4, 9, 9];
+        let header = parse(&packet[..], 0, packet.len()).unwrap();
+        assert_eq!((header.kind, header.id_len), (QuicKind::Short, 10));
+        assert!(!header.may_open());
+        let layout = ServerIdLayout::new(1, 3).unwrap();
+        assert_eq!(header.server_id(&packet[..], layout), Some(0xab_cdef));
+        assert_eq!(header.server_id(&packet[..], ServerIdLayout::new(8, 2).unwrap()), Some(0x0909));
+        assert_eq!(header.server_id(&packet[..], ServerIdLayout::new(8, 3).unwrap()), None);
+        let id = header.connection_id(&packet[..], 8).unwrap();
+        assert_eq!(Some(id), ConnectionId::new(&packet[1..9]));
+    }
+
+    #[test]
+    fn layouts_lie_within_an_id() {
+        assert!(ServerIdLayout::new(12, 8).is_some());
+        assert!(ServerIdLayout::new(13, 8).is_none());
+        assert!(ServerIdLayout::new(0, 0).is_none());
+        assert!(ServerIdLayout::new(0, 9).is_none());
+        assert!(ConnectionId::new(&[0; 21]).is_none());
+        assert_eq!(ConnectionId::new(&[7; 20]).map(|id| id.words()[2]), Some(0x0707_0707_0000_0000));
+    }
+}

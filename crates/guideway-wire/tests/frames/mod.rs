@@ -1,5 +1,5 @@
 //! Frames built by etherparse, an implementation that shares nothing with ours.
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part of a module that none exports")]
 
 use etherparse::{
     IpNumber, Ipv4Extensions, Ipv4Header, Ipv4Options, Ipv6Extensions, Ipv6Header, Ipv6RawExtHeader,
