@@ -1,1 +1,3 @@
 //! What the forwarder should hold.
+
+pub mod config;

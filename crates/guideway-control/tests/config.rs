@@ -1,0 +1,236 @@
+//! The configuration as people write it, right and wrong.
+
+use guideway_control::config::{self, BackendState, Config, Encapsulation, Ports, Problems, Source};
+use proptest::prelude::*;
+
+const EXAMPLE: &str = include_str!("../../../docs/guideway.example.toml");
+
+fn parse(text: &str) -> Result<Config, Problems> {
+    config::parse(&Source::new("guideway.toml", text))
+}
+
+/// A file with one service, to which lines and backends can be added.
+fn file(service: &str, backend: &str) -> String {
+    format!(
+        "[underlay]\nsource_v4 = \"10.0.0.254\"\n\n[[service]]\nname = \"web\"\nvip = \"192.0.2.10\"\nport = 80\n\
+         protocol = \"tcp\"\n{service}\n[[service.backend]]\nname = \"be1\"\naddress = \"10.0.0.1\"\n{backend}\n"
+    )
+}
+
+/// Line, message and help of each problem.
+fn problems(text: &str) -> Vec<(usize, String, String)> {
+    let problems = parse(text).expect_err("a mistake that is not found");
+    problems
+        .records()
+        .iter()
+        .map(|record| (record.line, record.message.to_owned(), record.help.unwrap_or_default().to_owned()))
+        .collect()
+}
+
+fn only_problem(text: &str) -> (usize, String, String) {
+    let mut found = problems(text);
+    assert_eq!(found.len(), 1, "{}", parse(text).unwrap_err());
+    found.remove(0)
+}
+
+#[test]
+fn the_example_in_the_docs_is_valid() {
+    let config = parse(EXAMPLE).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(config.seed, 0x5f0c_9d2a_e81b_7634);
+    let [web, quic, rest] = config.services.as_slice() else { panic!("three services") };
+    assert_eq!(web.ports, Ports::List(vec![80, 443]));
+    assert_eq!(web.backends[2].state, BackendState::Draining);
+    assert_eq!(quic.backends[1].server_id, Some(2));
+    assert_eq!((rest.encapsulation, rest.table_size.get()), (Encapsulation::Gue, 65_537));
+    assert_eq!(rest.ports, Ports::Any);
+    serde_json::to_string(&config).unwrap();
+}
+
+#[test]
+fn defaults_are_inherited_and_overridden() {
+    let text = format!("[defaults]\nencapsulation = \"gre\"\nudp = \"track\"\n{}", file("", ""));
+    assert_eq!(parse(&text).unwrap().services[0].encapsulation, Encapsulation::Gre);
+    let text = format!("[defaults]\nencapsulation = \"gre\"\n{}", file("encapsulation = \"ipip\"", ""));
+    assert_eq!(parse(&text).unwrap().services[0].encapsulation, Encapsulation::Ipip);
+}
+
+#[test]
+fn all_mistakes_of_a_file_are_named_at_once() {
+    let text =
+        file("encapsulation = \"ipip6\"\ntable_size = 65536\nidle_tcp = 30", "wieght = 3\nstate = \"drain\"");
+    let found = problems(&text);
+    let messages: Vec<&str> = found.iter().map(|(_, message, _)| message.as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            "unknown encapsulation `ipip6`",
+            "a table cannot have 65536 slots",
+            "expected a time with its unit, found an integer",
+            "unknown key `wieght` in [[backend]]",
+            "unknown backend state `drain`",
+        ]
+    );
+    let helps: Vec<&str> = found.iter().map(|(_, _, help)| help.as_str()).collect();
+    assert_eq!(
+        helps[..4],
+        [
+            "did you mean `ipip`?",
+            "use `65521` or `65537`, or `\"auto\"`",
+            "for seconds write `\"30s\"`",
+            "did you mean `weight`?"
+        ]
+    );
+}
+
+#[test]
+fn a_problem_is_drawn_with_file_line_column_and_help() {
+    let drawn = parse(&file("", "wieght = 3")).unwrap_err().to_string();
+    for part in [
+        "error: unknown key `wieght`",
+        "guideway.toml:13:1",
+        "wieght = 3",
+        "help: did you mean `weight`?",
+        "1 problem",
+    ] {
+        assert!(drawn.contains(part), "no {part:?} in\n{drawn}");
+    }
+}
+
+#[test]
+fn weights_are_within_their_range() {
+    let (line, message, _) = only_problem(&file("", "weight = -1"));
+    assert_eq!((line, message.as_str()), (13, "-1 is out of range"));
+    only_problem(&file("", "weight = 65536"));
+    only_problem(&file("", "weight = 1.5"));
+    assert_eq!(parse(&file("", "weight = 0")).unwrap().services[0].backends[0].weight, 0);
+}
+
+#[test]
+fn a_backend_cannot_have_a_port_of_its_own() {
+    let (_, message, help) = only_problem(&file("", "port = 8080"));
+    assert_eq!(message, "a backend cannot listen on port 8080 of its own");
+    assert!(help.contains("nothing rewrites ports"));
+    parse(&file("", "port = 80")).unwrap();
+}
+
+#[test]
+fn duplicates_are_refused_and_both_places_shown() {
+    let again =
+        "\n[[service]]\nname = \"other\"\nvip = \"192.0.2.10\"\nport = [8080, 80]\nprotocol = \"tcp\"\n";
+    let (line, message, _) = only_problem(&file("", again));
+    assert_eq!((line, message.as_str()), (16, "tcp `192.0.2.10` port 80 belongs to `web` already"));
+    let udp = again.replace("tcp", "udp");
+    parse(&file("", &udp)).unwrap();
+
+    let same_name = "[[service.backend]]\nname = \"be1\"\naddress = \"10.0.0.2\"";
+    assert_eq!(only_problem(&file("", same_name)).1, "two backends are named `be1`");
+    let same_address = "[[service.backend]]\nname = \"be2\"\naddress = \"10.0.0.1\"";
+    assert_eq!(only_problem(&file("", same_address)).1, "two backends have the address `10.0.0.1`");
+}
+
+#[test]
+fn more_backends_than_slots_are_refused() {
+    let more = "[[service.backend]]\nname = \"be2\"\naddress = \"10.0.0.2\"\n[[service.backend]]\nname = \"be3\"\naddress = \"10.0.0.3\"";
+    assert_eq!(only_problem(&file("table_size = 2", more)).1, "3 backends cannot share 2 slots");
+}
+
+#[test]
+fn more_backends_than_a_slot_can_name_are_refused() {
+    let many: String = (0..32_768)
+        .map(|n| format!("[[service.backend]]\nname = \"x{n}\"\naddress = \"10.1.{}.{}\"\n", n >> 8, n & 255))
+        .collect();
+    assert_eq!(only_problem(&file("", &many)).1, "32769 backends are too many for one service");
+}
+
+#[test]
+fn addresses_that_no_tunnel_can_join_are_refused() {
+    let (_, _, help) =
+        only_problem(&file("", "[[service.backend]]\nname = \"be2\"\naddress = \"2001:db8::2\""));
+    assert!(help.contains("source_v6"));
+    let narrow =
+        file("", "").replace("[underlay]", "[underlay]\nmtu = 1287").replace("192.0.2.10", "2001:db8::10");
+    assert_eq!(only_problem(&narrow).2, "`[underlay] mtu` must be 1300 at least");
+    only_problem(&file("", "").replace("192.0.2.10", "10.0.0.0/24"));
+    only_problem(&file("", "").replace("192.0.2.10", "192.0.2.10/24"));
+    only_problem(&file("", "").replace("10.0.0.1\"", "127.0.0.1\""));
+}
+
+#[test]
+fn quic_ids_have_one_length_and_end_within_a_connection_id() {
+    let quic =
+        |table: &str, id: &str| file(&format!("[service.quic]\n{table}"), id).replace("\"tcp\"", "\"udp\"");
+    let text = quic("server_id_length = 2", "server_id = 0x0003");
+    assert_eq!(parse(&text).unwrap().services[0].backends[0].server_id, Some(3));
+    only_problem(&quic("server_id_length = 2", "server_id = \"000003\""));
+    only_problem(&quic("server_id_length = 2", "server_id = 65536"));
+    only_problem(&quic("server_id_length = 9", ""));
+    only_problem(&quic("server_id_length = 8\nserver_id_offset = 13", ""));
+    only_problem(&file("", "server_id = \"0003\""));
+    only_problem(&file("[service.quic]\nserver_id_length = 2", ""));
+}
+
+#[test]
+fn settings_that_mean_nothing_where_they_stand_are_refused() {
+    assert_eq!(only_problem(&file("udp = \"track\"", "")).1, "`udp` means nothing for a tcp service");
+    only_problem(&file("[service.health]\nkind = \"tcp\"\npath = \"/\"", ""));
+    only_problem(&file("[service.health]\nkind = \"tcp\"\ninterval = \"1s\"\ntimeout = \"2s\"", ""));
+    only_problem(&file("[service.health]\nkind = \"exec\"", ""));
+    only_problem(file("pool = \"nowhere\"", "").split("[[service.backend]]").next().unwrap());
+}
+
+#[test]
+fn what_must_be_there_is_asked_for() {
+    let found = problems("[[service]]\nname = \"web\"\n");
+    let messages: Vec<&str> = found.iter().map(|(_, message, _)| message.as_str()).collect();
+    assert_eq!(
+        messages,
+        ["[[service]] has no `vip`", "[[service]] has no `port`", "[[service]] has no `protocol`"]
+    );
+    assert!(found.iter().all(|(line, ..)| *line == 1));
+}
+
+#[test]
+fn broken_syntax_is_told_with_its_line() {
+    let found = problems("[underlay]\nmtu = \nsource_v4 = \"10.0.0.1\n[fleet");
+    assert!(found.len() >= 2, "{found:?}");
+    assert_eq!(found[0].0, 2);
+    assert!(problems("a = 1\na = 2").iter().any(|(line, ..)| *line == 2));
+}
+
+#[test]
+fn tables_of_the_wrong_kind_are_told_how_to_be_written() {
+    assert!(only_problem("service = 3").2.contains("[[service]]"));
+    assert!(only_problem("underlay = 3").2.contains("[underlay]"));
+    assert!(problems("[service]\nname = \"web\"\n").iter().any(|(_, _, help)| help.contains("[[service]]")));
+    only_problem("service = [3]");
+}
+
+#[test]
+fn the_schema_knows_every_key_of_the_example() {
+    let schema = config::schema().to_string();
+    let keys = EXAMPLE.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key.trim());
+    for key in keys.filter(|key| !key.starts_with(['#', '{'])) {
+        assert!(schema.contains(&format!("\"{key}\"")), "{key} is not in the schema");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn no_text_makes_it_panic(text in "[ -~\n\"=\\[\\]äö]{0,200}") {
+        if let Err(problems) = parse(&text) {
+            let _ = problems.to_string();
+        }
+    }
+
+    #[test]
+    fn no_damage_to_a_good_file_makes_it_panic(at in 0..EXAMPLE.len(), cut in 0..40_usize, put in "[ -~\n]{0,8}") {
+        let end = (at + cut).min(EXAMPLE.len());
+        let (Some(before), Some(after)) = (EXAMPLE.get(..at), EXAMPLE.get(end..)) else { return Ok(()) };
+        if let Err(problems) = parse(&format!("{before}{put}{after}")) {
+            let _ = problems.to_string();
+            prop_assert!(problems.records().iter().all(|record| record.line >= 1));
+        }
+    }
+}
