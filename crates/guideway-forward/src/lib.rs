@@ -15,7 +15,12 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "cases")]
+extern crate std;
+
 pub mod answer;
+#[cfg(feature = "cases")]
+pub mod cases;
 pub mod flow;
 pub mod fragment;
 pub mod icmp;
