@@ -97,6 +97,17 @@ impl FragmentHeader {
     pub const fn more_fragments(&self) -> bool {
         self.offset_more.get() & 1 != 0
     }
+
+    /// What this header makes of the packet.
+    #[inline(always)]
+    pub const fn fragment(&self) -> Fragment {
+        let id = self.identification.get();
+        match (self.fragment_offset(), self.more_fragments()) {
+            (0, false) => Fragment::Atomic { id },
+            (0, true) => Fragment::First { id },
+            (offset, _) => Fragment::Later { id, offset },
+        }
+    }
 }
 
 /// What a walk over the extension headers found.
@@ -130,15 +141,27 @@ pub fn walk<P: PacketRead + ?Sized>(
     // The place is kept as the bytes left of the packet, 16 bits of them: so it has the same range in every round
     // whatever the headers before, and the kernel's verifier need not tell the rounds apart.
     let mut left = end.wrapping_sub(offset) as u16;
-    for index in 0..MAX_EXTENSIONS {
+    // One way out, with every value set: what an early return leaves unset, the compiler may still compute with, and
+    // the verifier refuses that.
+    let mut fault = Some(ParseError::TooManyExtensions);
+    for index in 0..=MAX_EXTENSIONS {
         let at = end.wrapping_sub(left as usize);
         match protocol {
-            IpProtocol::HOP_BY_HOP if index != 0 => return Err(ParseError::MisplacedHopByHop),
+            IpProtocol::HOP_BY_HOP if index != 0 => {
+                fault = Some(ParseError::MisplacedHopByHop);
+                break;
+            }
             IpProtocol::HOP_BY_HOP
             | IpProtocol::ROUTING
             | IpProtocol::DESTINATION_OPTIONS
             | IpProtocol::AUTHENTICATION => {
-                let [following, length]: [u8; 2] = packet.read(at).ok_or_else(|| cut(fragment))?;
+                if index == MAX_EXTENSIONS {
+                    break;
+                }
+                let Some([following, length]) = packet.read::<[u8; 2]>(at) else {
+                    fault = Some(cut(fragment));
+                    break;
+                };
                 let bytes = if protocol == IpProtocol::AUTHENTICATION {
                     // In words of four bytes, less two (RFC 4302 §2.2).
                     (length as u16 + 2) << 2
@@ -147,40 +170,43 @@ pub fn walk<P: PacketRead + ?Sized>(
                     (length as u16 + 1) << 3
                 };
                 if bytes > left {
-                    return Err(cut(fragment));
+                    fault = Some(cut(fragment));
+                    break;
                 }
                 left = left.wrapping_sub(bytes);
                 protocol = IpProtocol(following);
             }
             IpProtocol::FRAGMENT => {
+                if index == MAX_EXTENSIONS {
+                    break;
+                }
                 if fragment != Fragment::None {
-                    return Err(ParseError::NestedFragment);
+                    fault = Some(ParseError::NestedFragment);
+                    break;
                 }
-                let header: FragmentHeader = packet.read(at).ok_or(ParseError::TruncatedExtension)?;
-                if (FragmentHeader::LEN as u16) > left {
-                    return Err(ParseError::TruncatedExtension);
-                }
+                let header: Option<FragmentHeader> = packet.read(at);
+                let (Some(header), true) = (header, left >= FragmentHeader::LEN as u16) else {
+                    fault = Some(ParseError::TruncatedExtension);
+                    break;
+                };
                 left = left.wrapping_sub(FragmentHeader::LEN as u16);
                 protocol = header.next_header;
-                let id = header.identification.get();
-                if header.fragment_offset() != 0 {
-                    let offset = header.fragment_offset();
-                    let fragment = Fragment::Later { id, offset };
-                    return Ok(Chain { protocol, offset: end.wrapping_sub(left as usize), fragment });
+                fragment = header.fragment();
+                if fragment.is_later() {
+                    fault = None;
+                    break;
                 }
-                fragment =
-                    if header.more_fragments() { Fragment::First { id } } else { Fragment::Atomic { id } };
             }
-            _ => return Ok(Chain { protocol, offset: at, fragment }),
+            _ => {
+                fault = None;
+                break;
+            }
         }
     }
-    match protocol {
-        IpProtocol::HOP_BY_HOP
-        | IpProtocol::ROUTING
-        | IpProtocol::DESTINATION_OPTIONS
-        | IpProtocol::AUTHENTICATION
-        | IpProtocol::FRAGMENT => Err(ParseError::TooManyExtensions),
-        _ => Ok(Chain { protocol, offset: end.wrapping_sub(left as usize), fragment }),
+    let chain = Chain { protocol, offset: end.wrapping_sub(left as usize), fragment };
+    match fault {
+        None => Ok(chain),
+        Some(error) => Err(error),
     }
 }
 
