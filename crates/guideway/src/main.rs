@@ -1,2 +1,28 @@
-//! The `guideway` command.
-fn main() {}
+//! The `guideway` command: reads the command line, runs one command, exits with its code.
+
+mod cli;
+mod columns;
+mod command;
+mod failure;
+mod nearest;
+mod screen;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::Cli;
+use crate::screen::Screen;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut screen = Screen::stdout();
+    let outcome = command::run(cli.command, &mut screen).and_then(|outcome| {
+        screen.finish()?;
+        Ok(outcome)
+    });
+    match outcome {
+        Ok(outcome) => outcome.into(),
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,18 @@
+//! The commands, one module each.
+
+pub(crate) mod completions;
+pub(crate) mod man;
+pub(crate) mod table;
+
+use crate::cli::Command;
+use crate::failure::{Failure, Outcome};
+use crate::screen::Screen;
+
+/// Runs a command; what it has to show goes to `screen`.
+pub(crate) fn run(command: Command, screen: &mut Screen) -> Result<Outcome, Failure> {
+    match command {
+        Command::Table(args) => table::run(&args, screen),
+        Command::Completions(args) => completions::run(&args, screen),
+        Command::Man(args) => man::run(&args, screen),
+    }
+}

@@ -1,0 +1,68 @@
+//! `guideway table`: hash tables without a daemon.
+
+mod backends;
+mod build;
+mod diff;
+mod draft;
+mod lookup;
+mod profiles;
+mod recipe;
+mod verify;
+
+use clap::Subcommand;
+
+use crate::cli::EXIT_CODES;
+use crate::failure::{Failure, Outcome};
+use crate::screen::Screen;
+
+/// Build, explain, compare and verify hash tables; needs no privileges and no daemon
+///
+/// A table has M slots. Each slot belongs to one backend, and a flow goes to the owner of slot `hash mod M`. The same
+/// backends, size and seed give the same table on every machine.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, after_long_help = EXAMPLES)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  guideway table build --backends a,b,c=2            three backends, c with twice the weight
+  guideway table draft --backends a,b,c --size 7     watch how the slots are given out
+  guideway table lookup user-42 --backends a,b,c     hash, slot, backend
+  guideway table diff --backends a,b,c --remove b    what a change would move
+
+Exit codes:
+  0  ok
+  1  failed, or what was compared or verified differs
+  2  the command line is wrong";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Build a table: shares, balance, digest; or the slots as JSON or binary
+    Build(build::Args),
+    /// Show the build turn by turn: who asked for which slots, and who got which
+    Draft(draft::Args),
+    /// Compare two sets of backends: slots moved, needlessly or not, per backend
+    Diff(diff::Args),
+    /// Show the three steps for a key or a flow: hash, slot, backend
+    Lookup(lookup::Args),
+    /// Rebuild the tables of golden records and compare
+    Verify(verify::Args),
+    /// List the systems whose tables can be reproduced
+    Profiles(profiles::Args),
+}
+
+pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    debug_assert!(EXAMPLES.ends_with(EXIT_CODES), "every page tells the same codes");
+    match &args.command {
+        Command::Build(args) => build::run(args, screen),
+        Command::Draft(args) => draft::run(args, screen),
+        Command::Diff(args) => diff::run(args, screen),
+        Command::Lookup(args) => lookup::run(args, screen),
+        Command::Verify(args) => verify::run(args, screen),
+        Command::Profiles(args) => profiles::run(args, screen),
+    }
+}
