@@ -3,6 +3,7 @@
 //! [`Memory`] holds all state, of a fixed size ([`Limits`]); a controller changes it while packet threads
 //! ([`Worker`]) read it. The time is passed in.
 
+pub mod capture;
 pub mod counters;
 pub mod directory;
 mod epoch;
