@@ -4,6 +4,7 @@
 //! become of it. Expected frames are built by an independent library or by hand. [`memory::Memory`] is a small state
 //! that runs them in user space.
 
+pub mod audit;
 mod list;
 pub mod memory;
 pub mod packets;
