@@ -1,3 +1,8 @@
 //! What the forwarder should hold.
 
 pub mod config;
+pub mod controller;
+pub mod engine;
+
+pub use controller::Controller;
+pub use engine::Engine;

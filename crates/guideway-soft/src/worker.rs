@@ -9,7 +9,8 @@ use guideway_forward::record::{
     Backend, Bucket, FragmentBucket, Service, ServiceId, ServiceKey, Settings, Slot, Vip,
 };
 use guideway_forward::state::{Backends, Clock, Counters, Flows, Services, Slots};
-use guideway_forward::{Event, Outcome, State};
+use guideway_forward::{Event, Outcome, State, Verdict};
+use guideway_wire::Packet;
 
 use crate::directory::Directory;
 use crate::epoch::Thread;
@@ -51,11 +52,11 @@ impl Worker {
         }
     }
 
-    /// Counts one packet as received. Every packet is received once, and then decided once with this worker as its
-    /// state; so the books can be checked.
+    /// Decides one packet, rewrites it accordingly, and counts it.
     #[inline]
-    pub fn receive(&self, bytes: usize) {
-        self.memory.shard(self.thread).received(bytes as u64);
+    pub fn process<P: Packet>(&self, packet: &mut P) -> Verdict {
+        self.memory.shard(self.thread).received(packet.len() as u64);
+        guideway_forward::process(packet, self)
     }
 }
 

@@ -1,0 +1,96 @@
+//! What a change did, and why one was refused.
+
+use super::table::TableError;
+
+/// What a change did to one service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceChange {
+    /// The service's name.
+    pub service: String,
+    /// The generation that is committed now; it rises only when a table or its place changed.
+    pub generation: u32,
+    /// Slots of its table.
+    pub slots: u32,
+    /// Slots whose owner changed.
+    pub moved: u32,
+    /// Those of them whose old owner may still take new flows.
+    pub needless: u32,
+    /// Remembered live flows on backends that are down since this change.
+    pub voided_flows: u32,
+    /// Backends that take new flows.
+    pub eligible: u32,
+    /// Whether those are in use although their checks fail.
+    pub last_resort: bool,
+    /// Whether a new size or seed waits until the table before the present one is given up.
+    pub resize_waits: bool,
+}
+
+/// A change was refused; everything is as it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// There is no such service.
+    #[error("there is no service {service:?}; it has to be added first")]
+    UnknownService {
+        /// The name.
+        service: String,
+    },
+    /// There is such a service already.
+    #[error("there is a service {service:?} already; change it, or choose another name")]
+    DuplicateService {
+        /// The name.
+        service: String,
+    },
+    /// The service has no such backend.
+    #[error("service {service:?} has no backend {backend:?}; `status` lists those it has")]
+    UnknownBackend {
+        /// The service.
+        service: String,
+        /// The identity.
+        backend: String,
+    },
+    /// Two backends of a service have one identity.
+    #[error("service {service:?} names backend {backend:?} twice; remove one of them")]
+    DuplicateBackend {
+        /// The service.
+        service: String,
+        /// The identity.
+        backend: String,
+    },
+    /// Two services listen at one place.
+    #[error(
+        "service {service:?} listens on {listen}, where {other:?} listens already; give it another port or address"
+    )]
+    ListensTwice {
+        /// The service.
+        service: String,
+        /// The place.
+        listen: String,
+        /// Who has it.
+        other: String,
+    },
+    /// The table can't be built.
+    #[error("the table of service {service:?} can't be built: {source}")]
+    Table {
+        /// The service.
+        service: String,
+        /// Why.
+        source: TableError,
+    },
+    /// The forwarder's memory is too small.
+    #[error(
+        "service {service:?} needs {asked} more {what}, but only {free} of {capacity} are free in one piece; start with a higher limit"
+    )]
+    Full {
+        /// The service.
+        service: String,
+        /// What is short.
+        what: &'static str,
+        /// How many it needs.
+        asked: u32,
+        /// The longest free run.
+        free: u32,
+        /// The limit.
+        capacity: u32,
+    },
+}

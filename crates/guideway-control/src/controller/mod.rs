@@ -1,0 +1,337 @@
+//! From desired state to what a forwarder holds, one transaction a change.
+//!
+//! A change builds its table aside, allocates what it needs, and only then writes, in an order in which every packet in
+//! between is answered right: new backends first, then slots, then the states of those that left. In a table that
+//! keeps size and seed each slot is one store, which leaves the slot's `settled` owner alone; another size or seed is a
+//! new table beside the old, flipped by one store, and the old one is consulted until the service has settled.
+//!
+//! [`Controller::tick`] ends graces, settles slots, gives up prior tables and frees indices, once a second.
+
+mod change;
+mod commit;
+mod member;
+mod region;
+mod service;
+pub mod spec;
+mod table;
+mod tick;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use guideway_forward::record::ServiceId;
+use guideway_hash::hash::{self, NativeHasher, StableHasher};
+use guideway_soft::{Binding, Count, QuicBinding};
+
+pub use change::{ChangeError, ServiceChange};
+pub use service::{BackendStatus, ServiceStatus};
+pub use table::TableError;
+pub use tick::Ticked;
+
+use crate::engine::Engine;
+use member::octets;
+use region::{Region, Regions};
+use service::Held;
+use spec::{Admin, BackendSpec, Health, Listen, ServiceSpec, TableSizeSpec};
+
+/// Decides what a forwarder holds; the only writer of its state.
+#[derive(Debug)]
+pub struct Controller<E> {
+    engine: E,
+    services: BTreeMap<String, Held>,
+    slots: Regions,
+    places: Regions,
+    free_ids: BTreeSet<u16>,
+    retired: Vec<Retired>,
+}
+
+/// Memory that is reused only after a grace period.
+#[derive(Debug)]
+struct Retired {
+    epoch: u64,
+    slots: Option<Region>,
+    places: Option<Region>,
+    /// Flows of this service are swept before the number is used again.
+    id: Option<ServiceId>,
+}
+
+/// How a backend leaves a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Removal {
+    /// Its flows stay until they end.
+    #[default]
+    Drain,
+    /// Its flows end at once.
+    AtOnce,
+}
+
+impl<E: Engine> Controller<E> {
+    /// Takes charge of an empty forwarder.
+    pub fn new(engine: E) -> Self {
+        let capacity = engine.capacity();
+        Self {
+            services: BTreeMap::new(),
+            slots: Regions::new(capacity.slots),
+            places: Regions::new(capacity.backends),
+            free_ids: (0..capacity.services).collect(),
+            retired: Vec::new(),
+            engine,
+        }
+    }
+
+    /// The forwarder.
+    pub fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    /// Adds a service. Its backends start with `health`.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    pub fn add_service(&mut self, spec: ServiceSpec, health: Health) -> Result<ServiceChange, ChangeError> {
+        if self.services.contains_key(&spec.name) {
+            return Err(ChangeError::DuplicateService { service: spec.name });
+        }
+        self.commit(spec, |_| health, Removal::Drain)
+    }
+
+    /// Replaces what is wanted of a service; backends that it does not name any more drain. Backends that are new
+    /// start with `health`.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    pub fn replace_service(
+        &mut self,
+        spec: ServiceSpec,
+        health: Health,
+    ) -> Result<ServiceChange, ChangeError> {
+        self.held(&spec.name)?;
+        self.commit(spec, |_| health, Removal::Drain)
+    }
+
+    /// Removes a service at once: its packets belong to the host from now on.
+    ///
+    /// # Errors
+    /// [`ChangeError::UnknownService`].
+    pub fn remove_service(&mut self, service: &str) -> Result<(), ChangeError> {
+        let Some(held) = self.services.remove(service) else {
+            return Err(ChangeError::UnknownService { service: service.to_owned() });
+        };
+        self.publish();
+        let epoch = self.engine.begin_grace();
+        let prior = held.prior.map(|prior| prior.region);
+        self.retired.push(Retired {
+            epoch,
+            slots: Some(held.table),
+            places: Some(held.places),
+            id: Some(held.id),
+        });
+        self.retired.push(Retired { epoch, slots: prior, places: None, id: None });
+        Ok(())
+    }
+
+    /// Adds a backend.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    pub fn add_backend(
+        &mut self,
+        service: &str,
+        backend: BackendSpec,
+        health: Health,
+    ) -> Result<ServiceChange, ChangeError> {
+        let mut spec = self.held(service)?.spec.clone();
+        spec.backends.push(backend);
+        self.commit(spec, |_| health, Removal::Drain)
+    }
+
+    /// Removes a backend.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    pub fn remove_backend(
+        &mut self,
+        service: &str,
+        backend: &str,
+        removal: Removal,
+    ) -> Result<ServiceChange, ChangeError> {
+        let mut spec = self.held(service)?.spec.clone();
+        let place = position(&spec, backend)?;
+        spec.backends.remove(place);
+        self.commit(spec, |_| Health::Unchecked, removal)
+    }
+
+    /// Changes what the operator says of a backend.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    pub fn set_admin(
+        &mut self,
+        service: &str,
+        backend: &str,
+        admin: Admin,
+    ) -> Result<ServiceChange, ChangeError> {
+        self.edit_backend(service, backend, |spec| spec.admin = admin)
+    }
+
+    /// Changes a backend's weight.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    pub fn set_weight(
+        &mut self,
+        service: &str,
+        backend: &str,
+        weight: u32,
+    ) -> Result<ServiceChange, ChangeError> {
+        self.edit_backend(service, backend, |spec| spec.weight = weight)
+    }
+
+    /// Says what the checks found.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    pub fn set_health(
+        &mut self,
+        service: &str,
+        backend: &str,
+        health: Health,
+    ) -> Result<ServiceChange, ChangeError> {
+        let held = self.held_mut(service)?;
+        position(&held.spec, backend)?;
+        let spec = held.spec.clone();
+        let Some(member) = held.member_mut(backend) else {
+            return Err(unknown_backend(service, backend));
+        };
+        let before = std::mem::replace(&mut member.health, health);
+        self.commit(spec, |_| health, Removal::Drain).inspect_err(|_| {
+            if let Some(member) = self.services.get_mut(service).and_then(|held| held.member_mut(backend)) {
+                member.health = before;
+            }
+        })
+    }
+
+    /// Changes table size and seed. While the table before the present one is still consulted, the change waits.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    pub fn resize(
+        &mut self,
+        service: &str,
+        size: TableSizeSpec,
+        seed: u64,
+    ) -> Result<ServiceChange, ChangeError> {
+        let mut spec = self.held(service)?.spec.clone();
+        spec.table.size = size;
+        spec.table.seed = seed;
+        self.commit(spec, |_| Health::Unchecked, Removal::Drain)
+    }
+
+    /// The digest of what takes new flows: equal on every balancer that answers every new flow alike.
+    pub fn digest(&self) -> String {
+        let mut words = [0_u64; 2];
+        for (name, held) in &self.services {
+            let mut places: Vec<_> = held.spec.listen.iter().map(Listen::to_string).collect();
+            places.sort_unstable();
+            let line = format!("{name} {} {}\n", places.join(" "), held.digest(&self.engine));
+            for (seed, word) in words.iter_mut().enumerate() {
+                *word = NativeHasher::new(*word ^ seed as u64).hash(hash::DIGEST, line.as_bytes());
+            }
+        }
+        format!("gwf1-{:016x}{:016x}", words[0], words[1])
+    }
+
+    /// The state of each service.
+    pub fn status(&self) -> Vec<ServiceStatus> {
+        self.services.values().map(|held| held.status(&self.engine)).collect()
+    }
+
+    /// The service and the backend that a global index belongs to, for reading verdicts.
+    pub fn backend_at(&self, global: u32) -> Option<(&str, &BackendSpec)> {
+        self.services.values().find_map(|held| {
+            let local = global.checked_sub(held.places.offset).filter(|&local| local < held.places.len)?;
+            let member = held.members.get(local as usize)?.as_ref()?;
+            Some((held.spec.name.as_str(), &member.spec))
+        })
+    }
+
+    /// Packets and bytes forwarded to a backend since it joined.
+    pub fn backend_count(&self, service: &str, backend: &str) -> Option<Count> {
+        let held = self.services.get(service)?;
+        let (local, _) = held.named(backend)?;
+        Some(held.count(&self.engine, local))
+    }
+
+    /// The forwarder's number of a service.
+    pub fn service_id(&self, service: &str) -> Option<ServiceId> {
+        self.services.get(service).map(|held| held.id)
+    }
+
+    fn edit_backend(
+        &mut self,
+        service: &str,
+        backend: &str,
+        edit: impl FnOnce(&mut BackendSpec),
+    ) -> Result<ServiceChange, ChangeError> {
+        let mut spec = self.held(service)?.spec.clone();
+        let place = position(&spec, backend)?;
+        edit(&mut spec.backends[place]);
+        self.commit(spec, |_| Health::Unchecked, Removal::Drain)
+    }
+
+    fn held(&self, service: &str) -> Result<&Held, ChangeError> {
+        self.services.get(service).ok_or_else(|| ChangeError::UnknownService { service: service.to_owned() })
+    }
+
+    fn held_mut(&mut self, service: &str) -> Result<&mut Held, ChangeError> {
+        self.services
+            .get_mut(service)
+            .ok_or_else(|| ChangeError::UnknownService { service: service.to_owned() })
+    }
+
+    /// Tells the forwarder where services listen and which server id is which backend.
+    fn publish(&self) {
+        let mut bindings = Vec::new();
+        let mut quic = Vec::new();
+        for held in self.services.values() {
+            bindings.extend(held.spec.listen.iter().map(|listen| binding(listen, held.id)));
+            for (local, member) in held.members.iter().enumerate() {
+                let id = member.as_ref().and_then(|member| member.spec.quic_id);
+                quic.extend(id.map(|server_id| QuicBinding {
+                    service: held.id,
+                    server_id,
+                    backend: local as u16,
+                }));
+            }
+        }
+        let any_port = bindings.iter().any(|binding| binding.port == 0);
+        let prefixes = bindings.iter().any(|binding| binding.prefix_bits < 128);
+        let settings = self.engine.settings();
+        settings.set_lookups(any_port || settings.has_any_port(), prefixes || settings.has_prefixes());
+        self.engine.publish(&bindings, &quic);
+    }
+}
+
+fn binding(listen: &Listen, service: ServiceId) -> Binding {
+    let mapped = if listen.network.max_prefix_len() == 32 { 96 } else { 0 };
+    Binding {
+        address: octets(listen.network.network()),
+        prefix_bits: listen.network.prefix_len() + mapped,
+        port: listen.port.map_or(0, std::num::NonZeroU16::get),
+        protocol: listen.protocol.number(),
+        service,
+    }
+}
+
+fn position(spec: &ServiceSpec, backend: &str) -> Result<usize, ChangeError> {
+    spec.backends
+        .iter()
+        .position(|other| other.identity == backend)
+        .ok_or_else(|| unknown_backend(&spec.name, backend))
+}
+
+fn unknown_backend(service: &str, backend: &str) -> ChangeError {
+    ChangeError::UnknownBackend { service: service.to_owned(), backend: backend.to_owned() }
+}

@@ -1,0 +1,198 @@
+//! A service as the controller holds it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+use guideway_forward::record::{BackendState, NO_BACKEND, ServiceId, Slot};
+use guideway_hash::table::Slots;
+use guideway_hash::{FlowRule, Table};
+use guideway_soft::Count;
+use guideway_wire::HashKey;
+
+use super::member::Member;
+use super::region::Region;
+use super::spec::{Protocol, ServiceSpec};
+use crate::engine::Engine;
+
+/// A committed service.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) id: ServiceId,
+    pub(crate) spec: ServiceSpec,
+    /// By local index.
+    pub(crate) members: Vec<Option<Member>>,
+    /// Where the members' records lie.
+    pub(crate) places: Region,
+    /// The active table.
+    pub(crate) table: Region,
+    pub(crate) seed: u64,
+    /// Whether the active table is the second of the service's record.
+    pub(crate) second: bool,
+    pub(crate) prior: Option<Prior>,
+    /// Unsettled slots of the active table, and when each changed owner last.
+    pub(crate) unsettled: BTreeMap<u32, u32>,
+    pub(crate) generation: u32,
+    pub(crate) last_resort: bool,
+    /// The table differs from what `spec` wants; to be done when the prior table is given up.
+    pub(crate) resize_waits: bool,
+}
+
+/// The table before the present one, of another size or seed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Prior {
+    pub(crate) region: Region,
+    /// When the present table took over.
+    pub(crate) since: u32,
+}
+
+/// A service's state, for people and metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceStatus {
+    /// Its name.
+    pub name: String,
+    /// The forwarder's number of it.
+    pub id: ServiceId,
+    /// The committed table.
+    pub generation: u32,
+    /// Fingerprint of what takes new flows.
+    pub digest: String,
+    /// Slots of the table.
+    pub slots: u32,
+    /// Slots on which older flows may still be elsewhere.
+    pub unsettled: u32,
+    /// Whether the table before a resize is still consulted.
+    pub prior: bool,
+    /// Whether backends are in use although every check fails.
+    pub last_resort: bool,
+    /// Packets forwarded.
+    pub count: Count,
+    /// Its backends, those that drain after their removal included.
+    pub backends: Vec<BackendStatus>,
+}
+
+/// A backend's state, for people and metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackendStatus {
+    /// What tables know it by.
+    pub identity: String,
+    /// What the forwarder is told.
+    pub state: BackendState,
+    /// Whether it has left the desired state.
+    pub removed: bool,
+    /// Slots that give it new flows.
+    pub slots: u32,
+    /// The global index of its record.
+    pub global: u32,
+    /// Packets forwarded to it since it joined.
+    pub count: Count,
+}
+
+impl Held {
+    /// A slot of the active table.
+    pub(crate) fn slot(&self, engine: &impl Engine, index: u32) -> Slot {
+        read(engine, self.table, index)
+    }
+
+    /// Stores a slot of the active table: one store of four bytes.
+    pub(crate) fn set_slot(&self, engine: &impl Engine, index: u32, slot: Slot) {
+        write(engine, self.table, index, slot);
+    }
+
+    /// The wanted member with this identity.
+    pub(crate) fn named(&self, backend: &str) -> Option<(u16, &Member)> {
+        self.members.iter().enumerate().find_map(|(local, member)| {
+            let member = member.as_ref()?;
+            (member.removed.is_none() && member.spec.identity == backend).then_some((local as u16, member))
+        })
+    }
+
+    pub(crate) fn member_mut(&mut self, backend: &str) -> Option<&mut Member> {
+        self.members
+            .iter_mut()
+            .flatten()
+            .find(|member| member.removed.is_none() && member.spec.identity == backend)
+    }
+
+    /// Seconds after which a silent flow of this service is forgotten.
+    pub(crate) fn idle_seconds(&self) -> u32 {
+        let of = |protocol| self.spec.listen.iter().any(|listen| listen.protocol == protocol);
+        let tcp = if of(Protocol::Tcp) { self.spec.tcp_idle_seconds } else { 0 };
+        let udp = if of(Protocol::Udp) { self.spec.udp_idle_seconds } else { 0 };
+        tcp.max(udp)
+    }
+
+    /// Packets forwarded to a member since it joined.
+    pub(crate) fn count(&self, engine: &impl Engine, local: u16) -> Count {
+        let Some(Some(member)) = self.members.get(usize::from(local)) else { return Count::default() };
+        let mut count = engine.backend_count(self.places.offset + u32::from(local)).since(member.baseline);
+        count += member.carried;
+        count
+    }
+
+    /// The fingerprint of the active table.
+    pub(crate) fn digest(&self, engine: &impl Engine) -> String {
+        let nobody = self.members.len() as u16;
+        let mut identities: Vec<&str> = self
+            .members
+            .iter()
+            .map(|member| member.as_ref().map_or("", |m| m.spec.identity.as_str()))
+            .collect();
+        identities.push("");
+        let owners = (0..self.table.len).map(|index| match self.slot(engine, index).current() {
+            NO_BACKEND => nobody,
+            owner => owner,
+        });
+        let name = match self.spec.policy.hash_key() {
+            HashKey::FiveTuple => "native",
+            HashKey::SourceAddress => "native-source",
+        };
+        Table::new(Slots::U16(owners.collect()))
+            .digest(FlowRule { name, seed: self.seed }, &identities)
+            .map_or_else(|error| error.to_string(), |digest| digest.to_string())
+    }
+
+    /// What people and metrics want to know.
+    pub(crate) fn status(&self, engine: &impl Engine) -> ServiceStatus {
+        let mut owned = vec![0; self.members.len()];
+        for index in 0..self.table.len {
+            if let Some(owned) = owned.get_mut(usize::from(self.slot(engine, index).current())) {
+                *owned += 1;
+            }
+        }
+        let backends = self.members.iter().enumerate().filter_map(|(local, member)| {
+            let member = member.as_ref()?;
+            Some(BackendStatus {
+                identity: member.spec.identity.clone(),
+                state: member.state(self.last_resort && member.is_last_resort()),
+                removed: member.removed.is_some(),
+                slots: owned[local],
+                global: self.places.offset + local as u32,
+                count: self.count(engine, local as u16),
+            })
+        });
+        ServiceStatus {
+            name: self.spec.name.clone(),
+            id: self.id,
+            generation: self.generation,
+            digest: self.digest(engine),
+            slots: self.table.len,
+            unsettled: self.unsettled.len() as u32,
+            prior: self.prior.is_some(),
+            last_resort: self.last_resort,
+            count: engine.service_count(self.id),
+            backends: backends.collect(),
+        }
+    }
+}
+
+/// Slot `index` of a table.
+pub(crate) fn read(engine: &impl Engine, table: Region, index: u32) -> Slot {
+    engine.slots().get((table.offset + index) as usize).map_or(Slot::EMPTY, |word| Slot(word.load(Relaxed)))
+}
+
+/// Stores slot `index` of a table.
+pub(crate) fn write(engine: &impl Engine, table: Region, index: u32, slot: Slot) {
+    if let Some(word) = engine.slots().get((table.offset + index) as usize) {
+        word.store(slot.0, Relaxed);
+    }
+}

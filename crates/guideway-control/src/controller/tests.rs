@@ -1,0 +1,325 @@
+//! The controller against a virtual clock.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use guideway_forward::record::backend::NextHop;
+use guideway_forward::record::flow::Class;
+use guideway_forward::record::{BackendState, Info, Policy, Slot, Tag};
+use guideway_soft::{Limits, Memory};
+
+use super::spec::*;
+use super::*;
+
+fn controller() -> Controller<Arc<Memory>> {
+    let limits = Limits { services: 4, backends: 512, slots: 400_000, flows: 1_024, ..Limits::default() };
+    Controller::new(Arc::new(Memory::new(limits, [1, 2])))
+}
+
+fn backend(number: u8, weight: u32) -> BackendSpec {
+    BackendSpec {
+        identity: format!("be{number}"),
+        address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, number)),
+        weight,
+        admin: Admin::Active,
+        tunnel: TunnelSpec {
+            kind: guideway_wire::Tunnel::Ipip,
+            source: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 254)),
+            source_entropy_bits: 0,
+            gue_port: 6080,
+            mtu: 1500,
+            next_hop: NextHop { interface: 1, neighbour: [2; 6], own_mac: [4; 6] },
+        },
+        quic_id: None,
+    }
+}
+
+fn service(backends: Vec<BackendSpec>, size: u32) -> ServiceSpec {
+    ServiceSpec {
+        name: "web".into(),
+        listen: vec![Listen::on(
+            IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10)),
+            NonZeroU16::new(80).unwrap(),
+            Protocol::Tcp,
+        )],
+        table: TableSpec { rule: TableRule::Maglev, size: TableSizeSpec::Slots(size), seed: 7 },
+        policy: Policy::default(),
+        tcp_idle_seconds: 300,
+        udp_idle_seconds: 30,
+        all_down: AllDown::LastResort,
+        backends,
+    }
+}
+
+use std::num::NonZeroU16;
+
+fn of(numbers: impl IntoIterator<Item = u8>) -> Vec<BackendSpec> {
+    numbers.into_iter().map(|number| backend(number, 1)).collect()
+}
+
+fn slots_of(controller: &Controller<Arc<Memory>>, identity: &str) -> u32 {
+    let status = controller.status();
+    status[0].backends.iter().find(|b| b.identity == identity && !b.removed).map_or(0, |b| b.slots)
+}
+
+fn pass_seconds(controller: &mut Controller<Arc<Memory>>, seconds: u32) -> Ticked {
+    let mut sum = Ticked::default();
+    for _ in 0..seconds {
+        let now = controller.engine().now_seconds() + 1;
+        controller.engine().set_now_seconds(now);
+        let ticked = controller.tick();
+        sum.settled += ticked.settled;
+        sum.freed += ticked.freed;
+        sum.priors_dropped += ticked.priors_dropped;
+    }
+    sum
+}
+
+fn remember(controller: &Controller<Arc<Memory>>, place: usize, slot: u32, backend: u16, class: Class) {
+    let entry = &controller.engine().flows()[place].entries[0];
+    let id = controller.service_id("web").unwrap();
+    let now = controller.engine().now_seconds();
+    entry.info.store(Info::new(now, id, slot).0, std::sync::atomic::Ordering::Relaxed);
+    entry
+        .tag
+        .store(Tag::new((place as u64 + 1) << 40, backend, class).0, std::sync::atomic::Ordering::Relaxed);
+}
+
+fn words(controller: &Controller<Arc<Memory>>) -> Vec<Slot> {
+    let held = &controller.services["web"];
+    (0..held.table.len).map(|slot| held.slot(controller.engine(), slot)).collect()
+}
+
+#[test]
+fn a_drain_moves_slots_once_and_keeps_the_settled_owner_until_the_idle_time_is_over() {
+    let mut controller = controller();
+    controller.add_service(service(of(1..=4), 1009), Health::Unchecked).unwrap();
+    let before = words(&controller);
+    assert!(before.iter().all(|slot| slot.is_settled()));
+    let owned = slots_of(&controller, "be2");
+    let change = controller.set_admin("web", "be2", Admin::Draining).unwrap();
+    assert_eq!(slots_of(&controller, "be2"), 0);
+    assert_eq!(change.moved - change.needless, owned);
+    for (before, after) in before.iter().zip(words(&controller)) {
+        assert_eq!(after.settled(), before.current());
+        assert_eq!(after.is_settled(), before.current() == after.current());
+    }
+    assert_eq!(pass_seconds(&mut controller, 300).settled, 0);
+    assert_eq!(pass_seconds(&mut controller, 5).settled, change.moved);
+    assert!(words(&controller).iter().all(|slot| slot.is_settled()));
+}
+
+#[test]
+fn a_slot_with_a_live_flow_elsewhere_does_not_settle() {
+    let mut controller = controller();
+    controller.add_service(service(of(1..=4), 1009), Health::Unchecked).unwrap();
+    controller.set_admin("web", "be2", Admin::Draining).unwrap();
+    let slot = words(&controller).iter().position(|slot| !slot.is_settled()).unwrap() as u32;
+    for _ in 0..10 {
+        let old = words(&controller)[slot as usize].settled();
+        remember(&controller, 0, slot, old, Class::Old);
+        pass_seconds(&mut controller, 60);
+    }
+    let unsettled: Vec<_> = words(&controller).iter().filter(|slot| !slot.is_settled()).copied().collect();
+    assert_eq!(unsettled.len(), 1);
+    pass_seconds(&mut controller, 310);
+    assert!(words(&controller).iter().all(|slot| slot.is_settled()));
+}
+
+#[test]
+fn a_slot_that_returns_to_its_first_owner_stays_unsettled() {
+    let mut controller = controller();
+    controller.add_service(service(of(1..=4), 1009), Health::Unchecked).unwrap();
+    let before = words(&controller);
+    controller.set_admin("web", "be2", Admin::Draining).unwrap();
+    controller.set_admin("web", "be2", Admin::Active).unwrap();
+    for (before, after) in before.iter().zip(words(&controller)) {
+        assert_eq!(after.current(), before.current());
+        assert_eq!(after.settled(), before.current());
+    }
+    assert!(words(&controller).iter().any(|slot| !slot.is_settled()));
+}
+
+#[test]
+fn grace_ends_before_the_slot_settles() {
+    let mut controller = controller();
+    controller.add_service(service(of(1..=4), 1009), Health::Unchecked).unwrap();
+    controller.set_admin("web", "be2", Admin::Draining).unwrap();
+    pass_seconds(&mut controller, 29);
+    assert!(words(&controller).iter().any(|slot| slot.in_grace()));
+    pass_seconds(&mut controller, 1);
+    assert!(words(&controller).iter().all(|slot| !slot.in_grace()));
+    assert!(words(&controller).iter().any(|slot| !slot.is_settled()));
+}
+
+#[test]
+fn an_index_is_reused_only_after_nothing_names_it() {
+    let mut controller = controller();
+    controller.add_service(service(of(1..=3), 251), Health::Unchecked).unwrap();
+    controller.remove_backend("web", "be2", Removal::Drain).unwrap();
+    controller.add_backend("web", backend(4, 1), Health::Unchecked).unwrap();
+    assert_eq!(controller.services["web"].named("be4").unwrap().0, 3);
+    remember(&controller, 3, 0, 1, Class::Old);
+    pass_seconds(&mut controller, 295);
+    assert_eq!(
+        controller.engine().backend(controller.services["web"].places.offset + 1).unwrap().state(),
+        BackendState::Draining
+    );
+    assert_eq!(pass_seconds(&mut controller, 20).freed, 1);
+    controller.add_backend("web", backend(5, 1), Health::Unchecked).unwrap();
+    assert_eq!(controller.services["web"].named("be5").unwrap().0, 1);
+}
+
+#[test]
+fn weights_shift_shares_and_every_edit_is_survived() {
+    let mut controller = controller();
+    let weighted = vec![backend(1, 3), backend(2, 2), backend(3, 1)];
+    controller.add_service(service(weighted, 65_537), Health::Unchecked).unwrap();
+    for (identity, share) in [("be1", 0.5), ("be2", 1.0 / 3.0), ("be3", 1.0 / 6.0)] {
+        let ideal = share * 65_537.0;
+        assert!((f64::from(slots_of(&controller, identity)) / ideal - 1.0).abs() < 0.01);
+    }
+    let mut random = 1_u32;
+    for _ in 0..200 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let identity = format!("be{}", 1 + (random >> 16) % 3);
+        controller.set_weight("web", &identity, (random >> 20) % 100).unwrap();
+    }
+}
+
+#[test]
+fn weight_zero_takes_nothing_and_an_edit_while_down_applies_on_return() {
+    let mut controller = controller();
+    controller.add_service(service(of(1..=2), 1009), Health::Up).unwrap();
+    controller.set_weight("web", "be1", 0).unwrap();
+    assert_eq!((slots_of(&controller, "be1"), slots_of(&controller, "be2")), (0, 1009));
+    controller.set_weight("web", "be2", 0).unwrap();
+    assert_eq!(slots_of(&controller, "be2"), 0);
+    assert!(words(&controller).iter().all(|slot| slot.current() == guideway_forward::record::NO_BACKEND));
+    controller.set_weight("web", "be1", 1).unwrap();
+    controller.set_weight("web", "be2", 1).unwrap();
+    controller.set_health("web", "be2", Health::Down).unwrap();
+    assert_eq!(slots_of(&controller, "be2"), 0);
+    controller.set_weight("web", "be2", 3).unwrap();
+    assert_eq!(slots_of(&controller, "be2"), 0);
+    controller.set_health("web", "be2", Health::Up).unwrap();
+    let share = f64::from(slots_of(&controller, "be2")) / 1009.0;
+    assert!((share - 0.75).abs() < 0.01, "{share}");
+}
+
+#[test]
+fn every_order_and_every_history_gives_the_same_digest() {
+    let mut digests = BTreeSet::new();
+    for order in 0..100_u8 {
+        let mut controller = controller();
+        let mut members = of(1..=10);
+        members.rotate_left(usize::from(order % 10));
+        if order % 3 == 0 {
+            members.swap(0, usize::from(order % 7) + 1);
+        }
+        let later = members.split_off(usize::from(order % 9) + 1);
+        controller.add_service(service(members, 1009), Health::Unchecked).unwrap();
+        controller.add_backend("web", backend(200 + order % 50, 5), Health::Unchecked).unwrap();
+        for backend in later {
+            controller.add_backend("web", backend, Health::Unchecked).unwrap();
+            pass_seconds(&mut controller, u32::from(order % 4));
+        }
+        controller.remove_backend("web", &format!("be{}", 200 + order % 50), Removal::AtOnce).unwrap();
+        if order % 2 == 0 {
+            controller.set_admin("web", "be3", Admin::Disabled).unwrap();
+            controller.set_admin("web", "be3", Admin::Active).unwrap();
+        }
+        digests.insert(controller.digest());
+    }
+    assert_eq!(digests.len(), 1);
+}
+
+#[test]
+fn a_hundred_backends_share_evenly_and_survivors_hardly_move() {
+    let mut controller = controller();
+    controller.add_service(service(of(1..=100), 65_537), Health::Unchecked).unwrap();
+    let counts: Vec<u32> = (1..=100).map(|n| slots_of(&controller, &format!("be{n}"))).collect();
+    let (min, max) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+    assert!(f64::from(*max) / f64::from(*min) <= 1.02);
+    let change = controller.remove_backend("web", "be50", Removal::Drain).unwrap();
+    assert!(f64::from(change.needless) / 65_537.0 < 0.02, "{change:?}");
+}
+
+#[test]
+fn when_every_check_fails_the_last_resort_or_nobody_takes_new_flows() {
+    for (rule, all) in [(AllDown::LastResort, 1009), (AllDown::Reject, 0)] {
+        let mut controller = controller();
+        let spec = ServiceSpec { all_down: rule, ..service(of(1..=4), 1009) };
+        controller.add_service(spec, Health::Up).unwrap();
+        for identity in ["be1", "be2"] {
+            controller.set_health("web", identity, Health::Down).unwrap();
+        }
+        assert_eq!(slots_of(&controller, "be1") + slots_of(&controller, "be2"), 0);
+        for identity in ["be3", "be4"] {
+            controller.set_health("web", identity, Health::Down).unwrap();
+        }
+        for newcomer in 5..9 {
+            controller.add_backend("web", backend(newcomer, 1), Health::NeverPassed).unwrap();
+        }
+        let status = &controller.status()[0];
+        assert_eq!(status.last_resort, rule == AllDown::LastResort);
+        assert_eq!(status.backends.iter().map(|backend| backend.slots).sum::<u32>(), all);
+        assert_eq!((5..9).map(|n| slots_of(&controller, &format!("be{n}"))).sum::<u32>(), 0);
+        controller.set_health("web", "be7", Health::Up).unwrap();
+        assert_eq!(slots_of(&controller, "be7"), 1009);
+    }
+}
+
+#[test]
+fn a_resize_keeps_the_prior_table_until_the_idle_time_is_over_and_a_second_one_waits() {
+    let mut controller = controller();
+    controller.add_service(service(of(1..=4), 1009), Health::Unchecked).unwrap();
+    controller.resize("web", TableSizeSpec::Slots(2003), 8).unwrap();
+    let status = &controller.status()[0];
+    assert!(status.prior && status.slots == 2003);
+    let change = controller.resize("web", TableSizeSpec::Slots(251), 9).unwrap();
+    assert!(change.resize_waits && change.slots == 2003);
+    let free = controller.slots.free();
+    let ticked = pass_seconds(&mut controller, 305);
+    assert_eq!(ticked.priors_dropped, 1);
+    let status = &controller.status()[0];
+    assert!(status.prior && status.slots == 251);
+    pass_seconds(&mut controller, 310);
+    assert!(!controller.status()[0].prior);
+    assert!(controller.slots.free() > free);
+}
+
+#[test]
+fn a_refused_change_leaves_everything_as_it_was() {
+    let mut controller = controller();
+    controller.add_service(service(of(1..=4), 1009), Health::Unchecked).unwrap();
+    let before = (controller.digest(), controller.status());
+    assert!(matches!(
+        controller.resize("web", TableSizeSpec::Slots(1000), 7),
+        Err(ChangeError::Table { .. })
+    ));
+    assert!(matches!(
+        controller.resize("web", TableSizeSpec::Slots(655_373), 7),
+        Err(ChangeError::Full { .. })
+    ));
+    assert!(matches!(
+        controller.add_backend("web", backend(1, 1), Health::Up),
+        Err(ChangeError::DuplicateBackend { .. })
+    ));
+    let other = ServiceSpec { name: "other".into(), ..service(of(1..=2), 251) };
+    assert!(matches!(controller.add_service(other, Health::Up), Err(ChangeError::ListensTwice { .. })));
+    assert!(matches!(controller.set_weight("web", "nobody", 1), Err(ChangeError::UnknownBackend { .. })));
+    assert_eq!(before, (controller.digest(), controller.status()));
+}
+
+#[test]
+fn a_removed_service_gives_everything_back() {
+    let mut controller = controller();
+    controller.add_service(service(of(1..=4), 1009), Health::Unchecked).unwrap();
+    remember(&controller, 5, 0, 0, Class::Confirmed);
+    controller.remove_service("web").unwrap();
+    pass_seconds(&mut controller, 1);
+    assert_eq!(controller.slots.free(), 400_000);
+    assert_eq!(controller.places.free(), 512);
+    assert!(controller.engine().flows()[5].entries[0].tag().is_none());
+}

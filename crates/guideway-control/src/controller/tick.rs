@@ -1,0 +1,260 @@
+//! What time brings: graces end, slots settle, prior tables are given up, indices come free.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+
+use guideway_forward::record::fragment::FRAGMENT_SECONDS;
+use guideway_forward::record::{Active, Backend, NO_BACKEND, ServiceId, Slot};
+
+use super::service::{Held, read};
+use super::{Controller, Removal, Retired};
+use crate::engine::Engine;
+
+/// Seconds more than the idle time that everything waits: a flow's last packet may fall into the second of the change,
+/// and its entry is stamped once a second.
+const MARGIN_SECONDS: u32 = 2;
+
+/// What a tick did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ticked {
+    /// Slots settled.
+    pub settled: u32,
+    /// Prior tables given up.
+    pub priors_dropped: u32,
+    /// Backends whose last trace is gone, so that their index is free again.
+    pub freed: u32,
+    /// Flows forgotten after their idle time.
+    pub swept: u32,
+}
+
+/// A remembered flow, as far as the controller reads it.
+pub(super) struct Flow {
+    pub(super) service: ServiceId,
+    pub(super) backend: u16,
+    pub(super) slot: u32,
+    pub(super) live: bool,
+}
+
+/// Where the live flows are, and which backends any entry names.
+#[derive(Default)]
+struct Census {
+    live: HashMap<ServiceId, HashSet<(u32, u16)>>,
+    named: HashSet<(ServiceId, u16)>,
+    swept: u32,
+}
+
+impl<E: Engine> Controller<E> {
+    /// Does what is due at the engine's present second. Cheap while everything is settled.
+    pub fn tick(&mut self) -> Ticked {
+        let mut ticked = Ticked::default();
+        if !self.services.values().any(Held::is_in_transition) && self.retired.is_empty() {
+            return ticked;
+        }
+        let now = self.engine.now_seconds();
+        let census = sweep(&self.engine);
+        ticked.swept = census.swept;
+        let mut resizes = Vec::new();
+        let mut republish = false;
+        for held in self.services.values_mut() {
+            let live = census.live.get(&held.id);
+            end_grace(&self.engine, held, now);
+            if let Some(prior) = held.prior
+                && now.saturating_sub(prior.since) > held.idle_seconds() + MARGIN_SECONDS
+            {
+                give_up_prior(&self.engine, held, live, now);
+                ticked.priors_dropped += 1;
+                let epoch = self.engine.begin_grace();
+                self.retired.push(Retired { epoch, slots: Some(prior.region), places: None, id: None });
+                if held.resize_waits {
+                    resizes.push(held.spec.clone());
+                }
+            }
+            if held.prior.is_none() {
+                ticked.settled += settle(&self.engine, held, live, now);
+            }
+            let freed = free_members(&self.engine, held, &census.named, now);
+            republish |= freed > 0;
+            ticked.freed += freed;
+        }
+        self.reclaim();
+        if republish {
+            self.publish();
+        }
+        for spec in resizes {
+            // Refused for want of memory, it waits for the next change of the service.
+            let _ = self.commit(spec, |_| super::spec::Health::Unchecked, Removal::Drain);
+        }
+        ticked
+    }
+
+    /// Frees memory whose grace period is over.
+    fn reclaim(&mut self) {
+        let (over, waiting) = std::mem::take(&mut self.retired)
+            .into_iter()
+            .partition(|retired| self.engine.grace_is_over(retired.epoch));
+        self.retired = waiting;
+        for retired in Vec::into_iter(over) {
+            if let Some(region) = retired.slots {
+                self.slots.give_back(region);
+            }
+            if let Some(region) = retired.places {
+                for global in region.offset..region.offset + region.len {
+                    if let Some(record) = self.engine.backend(global) {
+                        clear(record);
+                    }
+                }
+                self.places.give_back(region);
+            }
+            if let Some(id) = retired.id {
+                forget_service(&self.engine, id);
+                self.free_ids.insert(id.0);
+            }
+        }
+    }
+}
+
+impl Held {
+    fn is_in_transition(&self) -> bool {
+        self.prior.is_some()
+            || !self.unsettled.is_empty()
+            || self.members.iter().flatten().any(|member| member.removed.is_some())
+    }
+}
+
+/// Reads every remembered flow.
+pub(super) fn for_each_flow(engine: &impl Engine, mut read: impl FnMut(&Flow)) {
+    visit(engine, |flow, _| read(flow));
+}
+
+fn visit(engine: &impl Engine, mut visit: impl FnMut(&Flow, &dyn Fn() -> bool)) {
+    let now = engine.now_seconds();
+    for bucket in engine.flows() {
+        for entry in &bucket.entries {
+            let Some(tag) = entry.tag() else { continue };
+            let info = entry.info();
+            let idle = engine.service(info.service()).map_or(0, |service| {
+                tag.class().idle_seconds(service.tcp_idle_seconds(), service.udp_idle_seconds())
+            });
+            let flow = Flow {
+                service: info.service(),
+                backend: tag.backend(),
+                slot: info.slot(),
+                live: info.silence(now) <= idle,
+            };
+            visit(&flow, &|| entry.tag.compare_exchange(tag.0, 0, AcqRel, Relaxed).is_ok());
+        }
+    }
+}
+
+/// Forgets flows that are long silent, and takes stock of the others.
+fn sweep(engine: &impl Engine) -> Census {
+    let mut census = Census::default();
+    visit(engine, |flow, forget| {
+        if flow.live {
+            census.live.entry(flow.service).or_default().insert((flow.slot, flow.backend));
+        } else if forget() {
+            census.swept += 1;
+            return;
+        }
+        census.named.insert((flow.service, flow.backend));
+    });
+    census
+}
+
+fn forget_service(engine: &impl Engine, id: ServiceId) {
+    visit(engine, |flow, forget| {
+        if flow.service == id {
+            forget();
+        }
+    });
+}
+
+/// From one UDP idle time after a change on, an unknown UDP flow is a new one.
+fn end_grace(engine: &impl Engine, held: &Held, now: u32) {
+    for (&slot, &changed) in &held.unsettled {
+        let word = held.slot(engine, slot);
+        if word.in_grace() && now.saturating_sub(changed) >= held.spec.udp_idle_seconds {
+            held.set_slot(engine, slot, word.end_grace());
+        }
+    }
+}
+
+/// Settles the slots of which no live flow is elsewhere and none can be, unseen.
+fn settle(engine: &impl Engine, held: &mut Held, live: Option<&HashSet<(u32, u16)>>, now: u32) -> u32 {
+    let elsewhere: HashSet<u32> = live
+        .into_iter()
+        .flatten()
+        .filter(|&&(slot, backend)| held.slot(engine, slot).current() != backend)
+        .map(|&(slot, _)| slot)
+        .collect();
+    let wait = held.idle_seconds() + MARGIN_SECONDS;
+    let due: Vec<u32> = held
+        .unsettled
+        .iter()
+        .filter(|&(slot, &changed)| now.saturating_sub(changed) > wait && !elsewhere.contains(slot))
+        .map(|(&slot, _)| slot)
+        .collect();
+    for &slot in &due {
+        held.set_slot(engine, slot, held.slot(engine, slot).settle());
+        held.unsettled.remove(&slot);
+    }
+    due.len() as u32
+}
+
+/// By now every live flow has been seen under the present table, so it is remembered with its slot there. Slots with
+/// flows elsewhere become unsettled ones, and the prior table is of no more use.
+fn give_up_prior(engine: &impl Engine, held: &mut Held, live: Option<&HashSet<(u32, u16)>>, now: u32) {
+    for &(slot, backend) in live.into_iter().flatten() {
+        let word = held.slot(engine, slot);
+        if slot < held.table.len && word.current() != backend && word.is_settled() {
+            let other = if word.current() == NO_BACKEND { 0 } else { NO_BACKEND };
+            held.set_slot(engine, slot, word.change_owner(other).change_owner(word.current()).end_grace());
+            held.unsettled.insert(slot, now);
+        }
+    }
+    held.prior = None;
+    if let Some(record) = engine.service(held.id) {
+        record.set_active(Active::new(held.second, false, held.generation));
+    }
+}
+
+/// Frees the indices of backends that left and that nothing names any more.
+fn free_members(engine: &impl Engine, held: &mut Held, named: &HashSet<(ServiceId, u16)>, now: u32) -> u32 {
+    let long_gone: Vec<u16> = held
+        .members
+        .iter()
+        .enumerate()
+        .filter(|(local, member)| {
+            // The fragment cache names a backend for so long.
+            let removed = member.as_ref().and_then(|member| member.removed);
+            removed.is_some_and(|removed| now.saturating_sub(removed.at) > FRAGMENT_SECONDS + MARGIN_SECONDS)
+                && !named.contains(&(held.id, *local as u16))
+        })
+        .map(|(local, _)| local as u16)
+        .collect();
+    if long_gone.is_empty() {
+        return 0;
+    }
+    let mut in_slots = HashSet::new();
+    let mut note = |slot: Slot| {
+        in_slots.insert(slot.current());
+        in_slots.insert(slot.settled());
+    };
+    (0..held.table.len).for_each(|index| note(held.slot(engine, index)));
+    if let Some(prior) = held.prior {
+        (0..prior.region.len).for_each(|index| note(read(engine, prior.region, index)));
+    }
+    let mut freed = 0;
+    for local in long_gone.into_iter().filter(|local| !in_slots.contains(local)) {
+        if let Some(record) = engine.backend(held.places.offset + u32::from(local)) {
+            clear(record);
+        }
+        held.members[usize::from(local)] = None;
+        freed += 1;
+    }
+    freed
+}
+
+fn clear(record: &Backend) {
+    record.set_state(guideway_forward::record::BackendState::Free);
+}

@@ -1,0 +1,162 @@
+//! The forwarder as the controller sees it.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use guideway_forward::record::{Backend, Bucket, Service, ServiceId, Settings};
+use guideway_soft::{Binding, Count, Directory, Memory, QuicBinding};
+
+/// How much a forwarder can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacity {
+    /// Services.
+    pub services: u16,
+    /// Places for backends, over all services.
+    pub backends: u32,
+    /// Slots, over all tables.
+    pub slots: u32,
+}
+
+/// A forwarder's state, mapped: in this process, or from the kernel.
+///
+/// The controller is the only writer of records and slots; packets read them all the while. Each word is atomic, and
+/// the controller's order of stores is what keeps a packet from seeing half a change.
+pub trait Engine {
+    /// How much it can hold.
+    fn capacity(&self) -> Capacity;
+
+    /// Seconds of the clock that flow entries are stamped with.
+    fn now_seconds(&self) -> u32;
+
+    /// The record of a service below the capacity.
+    fn service(&self, id: ServiceId) -> Option<&Service>;
+
+    /// The record of a backend below the capacity.
+    fn backend(&self, global: u32) -> Option<&Backend>;
+
+    /// All slots.
+    fn slots(&self) -> &[AtomicU32];
+
+    /// The flow table.
+    fn flows(&self) -> &[Bucket];
+
+    /// What holds for the whole machine.
+    fn settings(&self) -> &Settings;
+
+    /// Replaces, at once, where services listen and which server id is which backend.
+    fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]);
+
+    /// Begins a grace period and returns its number.
+    fn begin_grace(&self) -> u64;
+
+    /// Whether no packet still in work began before this grace period did.
+    fn grace_is_over(&self, epoch: u64) -> bool;
+
+    /// Packets forwarded for a service.
+    fn service_count(&self, id: ServiceId) -> Count;
+
+    /// Packets forwarded to the backend with this global index.
+    fn backend_count(&self, global: u32) -> Count;
+}
+
+impl Engine for Memory {
+    fn capacity(&self) -> Capacity {
+        let limits = self.limits();
+        Capacity { services: limits.services, backends: limits.backends, slots: limits.slots }
+    }
+
+    fn now_seconds(&self) -> u32 {
+        self.now_seconds()
+    }
+
+    fn service(&self, id: ServiceId) -> Option<&Service> {
+        self.service(id)
+    }
+
+    fn backend(&self, global: u32) -> Option<&Backend> {
+        self.backend(global)
+    }
+
+    fn slots(&self) -> &[AtomicU32] {
+        self.slots()
+    }
+
+    fn flows(&self) -> &[Bucket] {
+        self.flows()
+    }
+
+    fn settings(&self) -> &Settings {
+        self.settings()
+    }
+
+    fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]) {
+        self.publish(Directory::build(bindings, quic));
+    }
+
+    fn begin_grace(&self) -> u64 {
+        self.begin_grace()
+    }
+
+    fn grace_is_over(&self, epoch: u64) -> bool {
+        self.grace_is_over(epoch)
+    }
+
+    fn service_count(&self, id: ServiceId) -> Count {
+        self.service_count(id)
+    }
+
+    fn backend_count(&self, global: u32) -> Count {
+        self.backend_count(global)
+    }
+}
+
+impl<E: Engine> Engine for Arc<E> {
+    fn capacity(&self) -> Capacity {
+        self.deref().capacity()
+    }
+
+    fn now_seconds(&self) -> u32 {
+        self.deref().now_seconds()
+    }
+
+    fn service(&self, id: ServiceId) -> Option<&Service> {
+        self.deref().service(id)
+    }
+
+    fn backend(&self, global: u32) -> Option<&Backend> {
+        self.deref().backend(global)
+    }
+
+    fn slots(&self) -> &[AtomicU32] {
+        self.deref().slots()
+    }
+
+    fn flows(&self) -> &[Bucket] {
+        self.deref().flows()
+    }
+
+    fn settings(&self) -> &Settings {
+        self.deref().settings()
+    }
+
+    fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]) {
+        self.deref().publish(bindings, quic);
+    }
+
+    fn begin_grace(&self) -> u64 {
+        self.deref().begin_grace()
+    }
+
+    fn grace_is_over(&self, epoch: u64) -> bool {
+        self.deref().grace_is_over(epoch)
+    }
+
+    fn service_count(&self, id: ServiceId) -> Count {
+        self.deref().service_count(id)
+    }
+
+    fn backend_count(&self, global: u32) -> Count {
+        self.deref().backend_count(global)
+    }
+}
