@@ -4,5 +4,7 @@ pub mod config;
 pub mod controller;
 pub mod engine;
 
+pub mod replay;
+
 pub use controller::Controller;
 pub use engine::Engine;

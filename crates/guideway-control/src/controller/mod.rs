@@ -9,6 +9,7 @@
 
 mod change;
 mod commit;
+pub mod from_config;
 mod member;
 mod region;
 mod service;
