@@ -107,3 +107,43 @@ pub const fn is_prime(n: u32) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn listed_sizes_are_primes_in_order() {
+        assert!(LISTED.iter().all(|&size| TableSize::new(size).is_ok()));
+        assert!(LISTED.is_sorted());
+    }
+
+    #[test]
+    fn a_size_that_is_no_prime_is_refused_with_its_neighbours() {
+        let error = TableSize::new(65_536).unwrap_err();
+        assert_eq!((error.below, error.above), (Some(65_521), Some(65_537)));
+        assert_eq!(TableSize::new(0).unwrap_err().above, Some(2));
+        assert_eq!(TableSize::new(5_000_077).unwrap_err().below, Some(MAX));
+        let text = "table size 100 is not a prime from 2 to 5000011; the nearest sizes are 97 and 101";
+        assert_eq!(TableSize::new(100).unwrap_err().to_string(), text);
+    }
+
+    #[test]
+    fn auto_gives_a_hundred_slots_a_backend() {
+        let sizes = [0, 2, 3, 655, 656, 50_000, 50_001, usize::MAX].map(|n| TableSize::auto(n).get());
+        assert_eq!(sizes, [251, 251, 509, 65_537, 131_071, MAX, MAX, MAX]);
+    }
+
+    #[test]
+    fn trial_division_agrees_with_a_sieve() {
+        let mut composite = alloc::vec![false; 10_000];
+        for n in 2..10_000 {
+            assert_eq!(is_prime(n), !composite[n as usize], "{n}");
+            for multiple in (2 * n..10_000).step_by(n as usize) {
+                composite[multiple as usize] = true;
+            }
+        }
+        assert!(is_prime(4_294_967_291) && !is_prime(u32::MAX) && !is_prime(65_537 * 3));
+    }
+}

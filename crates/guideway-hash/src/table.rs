@@ -330,3 +330,74 @@ pub struct UnknownOwner {
     /// How many identities were given.
     pub identities: usize,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    fn narrow(owners: &[u16]) -> Table {
+        Table::new(Slots::U16(owners.into()))
+    }
+
+    const NATIVE: FlowRule<'static> = FlowRule::native(&NativeHasher::new(1));
+
+    #[test]
+    fn a_slot_is_the_hash_modulo_the_size() {
+        for size in [1, 2, 3, 7, 64, 127, 65_537_u32] {
+            let table = narrow(&vec![0; size as usize]);
+            let hashes = (0..200).map(|i| 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(i) >> (i % 64));
+            for hash in
+                hashes.chain([0, u64::MAX, u64::MAX - 1, 1 << 63, u64::from(size), u64::from(size) - 1])
+            {
+                assert_eq!(u64::from(table.slot(hash)), hash % u64::from(size), "{hash} mod {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_digest_ignores_numbering_and_width() {
+        let digest = narrow(&[0, 1, 0, 2, 1]).digest(NATIVE, &["a", "b", "c"]).unwrap();
+        assert_eq!(narrow(&[2, 0, 2, 1, 0]).digest(NATIVE, &["b", "c", "a"]), Ok(digest));
+        assert_eq!(narrow(&[1, 3, 1, 4, 3]).digest(NATIVE, &["idle", "a", "down", "b", "c"]), Ok(digest));
+        let wide = Table::new(Slots::U32([0, 1, 0, 2, 1].into()));
+        assert_eq!(wide.digest(NATIVE, &["a", "b", "c"]), Ok(digest));
+    }
+
+    #[test]
+    fn a_digest_changes_with_anything_that_changes_an_answer() {
+        let names = ["a", "b", "c"];
+        let digest = |owners: &[u16], rule, names: &[&str]| narrow(owners).digest(rule, names).unwrap();
+        let mut digests = vec![
+            digest(&[0, 1, 0, 2, 1], NATIVE, &names),
+            digest(&[0, 1, 0, 1, 2], NATIVE, &names),
+            digest(&[0, 1, 0, 2, 1, 0], NATIVE, &names),
+            digest(&[0, 1, 0, 2], NATIVE, &names),
+            digest(&[0, 1, 0, 2, 1], NATIVE, &["a", "b", "d"]),
+            digest(&[0, 1, 0, 2, 1], NATIVE, &["ab", "", "c"]),
+            digest(&[0, 1, 0, 2, 1], FlowRule { name: "native", seed: 2 }, &names),
+            digest(&[0, 1, 0, 2, 1], FlowRule { name: "katran", seed: 1 }, &names),
+        ];
+        digests.sort_unstable();
+        digests.dedup();
+        assert_eq!(digests.len(), 8);
+    }
+
+    #[test]
+    fn a_digest_reads_as_it_prints() {
+        let digest = narrow(&[0]).digest(NATIVE, &["a"]).unwrap();
+        assert_eq!(digest.to_string().parse(), Ok(digest));
+        for text in [
+            "",
+            "gw1-",
+            "gw1-00",
+            "gw1-+0000000000000000000000000000000",
+            "gw2-00000000000000000000000000000000",
+        ] {
+            assert_eq!(text.parse::<Digest>(), Err(DigestError), "{text}");
+        }
+        let unknown = UnknownOwner { slot: 1, owner: 5, identities: 1 };
+        assert_eq!(narrow(&[0, 5]).digest(NATIVE, &["a"]), Err(unknown));
+    }
+}

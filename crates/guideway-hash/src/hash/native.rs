@@ -128,4 +128,41 @@ mod tests {
             assert_eq!(hash_words(hasher.start(9), &words[..n]), hasher.hash(9, &bytes[..n * 8]));
         }
     }
+    #[test]
+    fn every_input_bit_flips_half_of_the_output_bits() {
+        // 256 keys of 16 bytes: each output bit flips 128 times of 256 give or take 8; six deviations are 48.
+        for input in 0..128 {
+            let mut flips = [0_i32; 64];
+            for i in 0..256_u64 {
+                let mut key = [i.wrapping_mul(P1), i];
+                let plain = hash_words(start(1, 4), &key);
+                key[input / 64] ^= 1 << (input % 64);
+                let changed = plain ^ hash_words(start(1, 4), &key);
+                for (bit, flips) in flips.iter_mut().enumerate() {
+                    *flips += ((changed >> bit) & 1) as i32;
+                }
+            }
+            assert!(flips.iter().all(|flips| (flips - 128).abs() <= 48), "input bit {input}: {flips:?}");
+        }
+    }
+
+    #[test]
+    fn trailing_zeros_and_domains_count() {
+        let hasher = NativeHasher::default();
+        let keys: [&[u8]; 5] = [b"", b"\0", b"\0\0", b"\0\0\0\0\0\0\0\0", b"\0\0\0\0\0\0\0\0\0"];
+        let mut seen: Vec<u64> =
+            keys.iter().flat_map(|key| (0..4).map(|domain| hasher.hash(domain, key))).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 20);
+    }
+
+    #[test]
+    fn golden_values_never_change() {
+        let hasher = NativeHasher::new(0);
+        let golden =
+            [0x86b6_d7c5_5438_cbe9, 0xb641_f5e0_bc83_5ff6, 0x8ce7_ce9d_49c1_6ad9, 0x9790_2e64_fff0_72c7];
+        let keys: [&[u8]; 4] = [b"", b"a", b"10.0.0.1:443", b"0123456789abcdef"];
+        assert_eq!(keys.map(|key| hasher.hash(4, key)), golden);
+    }
 }

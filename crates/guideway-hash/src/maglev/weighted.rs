@@ -202,3 +202,94 @@ fn quotas(size: u32, weights: &[u32]) -> Result<Vec<u32>, BuildError> {
     }
     Ok(quotas)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::maglev::RoundRobin;
+    use proptest::prelude::*;
+
+    fn counts(size: u32, weights: &[u32]) -> Vec<u32> {
+        let mut turns = Weighted::new(size, weights).unwrap();
+        let mut counts = alloc::vec![0; weights.len()];
+        for _ in 0..size {
+            counts[turns.next() as usize] += 1;
+        }
+        counts
+    }
+
+    /// The rule as it is written down: round after round, everybody's credit.
+    fn by_the_book(size: u32, weights: &[u32]) -> Vec<(u32, u32)> {
+        let quotas = quotas(size, weights).unwrap();
+        let heaviest = u64::from(*weights.iter().max().unwrap());
+        let mut credits: Vec<u64> = weights.iter().map(|&w| heaviest - u64::from(w)).collect();
+        let mut taken = alloc::vec![0; weights.len()];
+        let mut turns = Vec::new();
+        let mut round = 0;
+        while turns.len() < size as usize {
+            for (backend, &weight) in weights.iter().enumerate() {
+                credits[backend] += u64::from(weight);
+                if weight > 0 && credits[backend] >= heaviest {
+                    credits[backend] -= heaviest;
+                    if taken[backend] < quotas[backend] {
+                        taken[backend] += 1;
+                        turns.push((round, backend as u32));
+                    }
+                }
+            }
+            round += 1;
+        }
+        turns
+    }
+
+    proptest! {
+        #[test]
+        fn turns_follow_the_credits(size in 1_u32..400, weights in prop::collection::vec(0_u32..60, 1..30)) {
+            prop_assume!(weights.iter().any(|&w| w > 0));
+            let mut turns = Weighted::new(size, &weights).unwrap();
+            for (round, backend) in by_the_book(size, &weights) {
+                prop_assert_eq!(turns.next(), backend);
+                prop_assert_eq!(turns.round(), Some(round));
+            }
+        }
+
+        #[test]
+        fn shares_are_exact_to_a_turn_and_never_zero(
+            size in 30_u32..5000, weights in prop::collection::vec(0_u32..1000, 1..30),
+        ) {
+            let sum: u64 = weights.iter().map(|&w| u64::from(w)).sum();
+            prop_assume!(sum > 0);
+            let counts = counts(size, &weights);
+            // Where everybody is due a slot, nobody is a whole slot off.
+            let all_due = weights.iter().all(|&w| w == 0 || u64::from(size) * u64::from(w) >= sum);
+            for (&weight, &count) in weights.iter().zip(&counts) {
+                prop_assert_eq!(weight > 0, count > 0);
+                let (exact, count) = (u64::from(size) * u64::from(weight), u64::from(count) * sum);
+                prop_assert!(!all_due || exact.abs_diff(count) < sum);
+            }
+        }
+    }
+
+    #[test]
+    fn equal_weights_take_turns_in_order() {
+        let mut weighted = Weighted::new(1000, &[5; 7]).unwrap();
+        let mut plain = RoundRobin::new(7);
+        for _ in 0..1000 {
+            assert_eq!((weighted.next(), weighted.round()), (plain.next(), plain.round()));
+        }
+    }
+
+    #[test]
+    fn extreme_weights_cost_no_more_than_others() {
+        let weights = [1, u32::MAX, u32::MAX - 1, 2, 1 << 31];
+        let counts = counts(65_537, &weights);
+        assert_eq!(counts, [1, 26_214, 26_214, 1, 13_107]);
+    }
+
+    #[test]
+    fn with_fewer_slots_than_backends_the_first_take_one_each() {
+        assert_eq!(counts(3, &[0, 9, 1, 1, 5]), [0, 1, 1, 1, 0]);
+        assert_eq!(Weighted::new(3, &[0, 0]).err(), Some(BuildError::NoEligibleBackend));
+        assert_eq!(Weighted::new(0, &[1]).err(), Some(BuildError::NoSlots));
+    }
+}

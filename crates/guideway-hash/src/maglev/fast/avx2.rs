@@ -55,14 +55,14 @@ fn ask() -> bool {
     saved & YMM_STATE == YMM_STATE && extended & (AVX2 | BMI1) == AVX2 | BMI1
 }
 
-/// Gives the turns of `stretches` but the last. The caller has checked [`is_available`] and [`MAX_SIZE`].
+/// Gives the turns of `stretches` between the first and the last. The caller has checked [`is_available`] and [`MAX_SIZE`].
 pub(super) fn turns<S: Owner>(
     board: &mut Board<S>,
     turns: &mut impl Turns,
     stretches: &Stretches,
 ) -> Result<(), Unknown> {
     assert!(is_available() && board.size <= MAX_SIZE, "the caller chooses this kernel only where it can run");
-    let &Stretches { early, middle, late, last: _ } = stretches;
+    let &Stretches { early, middle, late, .. } = stretches;
     let shift = |before: u32| move |Unknown { after, backend }| Unknown { after: before + after, backend };
     // SAFETY: the processor has AVX2 and BMI1.
     unsafe {

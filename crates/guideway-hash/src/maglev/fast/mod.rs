@@ -8,6 +8,7 @@
 //! * Whether a slot is free is unpredictable in the middle of a fill, so each turn costs a mispredicted branch. Here
 //!   four, eight or sixteen slots of a walk are looked at together, and the first free one is found by counting bits;
 //!   with gathered loads where the processor has them ([`Kernel::Avx2`]).
+//! * Turns that claim as soon as they have looked wait for each other. Here eight look before any of them claims.
 //! * Two thirds of all looks belong to the last sqrt(M) turns. Here the walk is inverted for those: each free slot
 //!   tells how far along the walk it lies, and the least far is taken.
 //!
@@ -107,35 +108,46 @@ fn run<S: Owner>(
     if kernel == Kernel::Avx2 && size <= avx2::MAX_SIZE && avx2::is_available() {
         // Vectors make ranking cheap, so it begins sooner.
         let stretches = Stretches::of(size, size.isqrt() * 3 / 2);
-        avx2::turns(&mut board, &mut turns, &stretches).map_err(|error| unknown(0, error))?;
+        portable::open_turns(&mut board, &mut turns, stretches.open).map_err(|error| unknown(0, error))?;
+        avx2::turns(&mut board, &mut turns, &stretches).map_err(|error| unknown(stretches.open, error))?;
         tail::finish(&mut board, &mut turns, stretches.last, avx2::nearest)?;
         return Ok(board.into_table());
     }
     let _ = kernel;
-    let Stretches { early, middle, late, last } = Stretches::of(size, size.isqrt());
-    portable::turns::<S, 4>(&mut board, &mut turns, early).map_err(|error| unknown(0, error))?;
-    portable::turns::<S, 8>(&mut board, &mut turns, middle + late).map_err(|error| unknown(early, error))?;
+    let Stretches { open, early, middle, late, last } = Stretches::of(size, size.isqrt());
+    portable::open_turns(&mut board, &mut turns, open).map_err(|error| unknown(0, error))?;
+    portable::turns::<S, 4>(&mut board, &mut turns, early).map_err(|error| unknown(open, error))?;
+    portable::turns::<S, 8>(&mut board, &mut turns, middle + late)
+        .map_err(|error| unknown(open + early, error))?;
     tail::finish(&mut board, &mut turns, last, tail::nearest)?;
     Ok(board.into_table())
 }
 
 /// How many turns are taken in which way. They add up to the size.
 struct Stretches {
-    /// While more than two fifths of the slots are free.
+    /// While most slots are free: one look at a time.
+    open: u32,
+    /// Four looks at a time.
     early: u32,
-    /// While more than a seventh of them are.
+    /// Eight.
     middle: u32,
+    /// Sixteen.
     late: u32,
     /// By rank.
     last: u32,
 }
 
 impl Stretches {
+    /// The first three end when this many slots of a hundred are taken; the numbers are measured.
+    const OPEN: u32 = 30;
+    const EARLY: u32 = 60;
+    const MIDDLE: u32 = 85;
+
     fn of(size: u32, last: u32) -> Self {
         let last = last.clamp(1, size);
         let walked = size - last;
-        let early = walked.min(size / 5 * 3);
-        let middle = (walked - early).min(size / 4);
-        Self { early, middle, late: walked - early - middle, last }
+        let percent = |n: u32| walked.min((u64::from(size) * u64::from(n) / 100) as u32);
+        let (open, early, middle) = (percent(Self::OPEN), percent(Self::EARLY), percent(Self::MIDDLE));
+        Self { open, early: early - open, middle: middle - early, late: walked - middle, last }
     }
 }

@@ -31,3 +31,31 @@ pub(super) fn turns<S: Owner, const K: usize>(
         }
     })
 }
+
+/// Gives the first `count` turns, when a free slot is nearly always the first that is looked at: then guessing so
+/// is right, and looking at more would be wasted.
+pub(super) fn open_turns<S: Owner>(
+    board: &mut Board<S>,
+    turns: &mut impl Turns,
+    count: u32,
+) -> Result<(), Unknown> {
+    let Board { size, walkers, taken, owners } = board;
+    let (size, walkers, taken, owners) = (*size, &mut walkers[..], &mut taken[..], &mut owners[..]);
+    for after in 0..count {
+        let backend = turns.next();
+        let Some(walker) = walkers.get_mut(backend as usize) else { return Err(Unknown { after, backend }) };
+        let Walker { mut at, skip } = *walker;
+        loop {
+            let word = &mut taken[(at >> 5) as usize];
+            let bit = 1 << (at & 31);
+            if *word & bit == 0 {
+                *word |= bit;
+                break;
+            }
+            at = step(at, skip, size);
+        }
+        owners[at as usize] = S::of(backend);
+        walker.at = step(at, skip, size);
+    }
+    Ok(())
+}
