@@ -93,7 +93,7 @@ pub struct EncapSpec {
 #[repr(u8)]
 pub enum EncapError {
     /// Not enough head room.
-    #[error("no head room for the outer headers: reserve 84 bytes before each frame")]
+    #[error("no head room for the outer headers: reserve 52 bytes before each frame")]
     NoHeadRoom = 0,
     /// The outer length field cannot hold it.
     #[error("the encapsulated packet would be longer than its outer IP header can say (65535 bytes)")]

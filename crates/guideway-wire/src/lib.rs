@@ -5,6 +5,21 @@
 //!
 //! [`parse()`] tells in one pass where a frame's layers lie and which flow it belongs to; [`FlowHasher`] hashes the
 //! flow; [`encap`], [`decap`] and [`reply`] change the frame in place.
+//!
+//! ```
+//! use guideway_wire::{FlowHasher, HashKey, parse};
+//!
+//! let frame = [
+//!     2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00, // Ethernet
+//!     0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 1, // IPv4
+//!     0x03, 0xe8, 0x00, 0x35, 0, 8, 0, 0, // UDP
+//! ];
+//! let parsed = parse(&frame[..])?;
+//! assert_eq!((parsed.key.src_port, parsed.key.dst_port), (1000, 53));
+//! let slot = FlowHasher::new(7).hash(&parsed.key, HashKey::FiveTuple) % 65_537;
+//! # let _ = slot;
+//! # Ok::<(), guideway_wire::ParseError>(())
+//! ```
 #![no_std]
 
 pub mod address;

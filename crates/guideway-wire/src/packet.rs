@@ -1,4 +1,12 @@
 //! Checked access to the bytes of one frame.
+//!
+//! # Over a packet in the kernel
+//! The verifier follows one register from the bounds check to the access, so an implementation over `data` and
+//! `data_end` must keep the optimiser from rearranging the sum. What is accepted, tried on Linux 6.18:
+//! - pass the offset through a move that the compiler cannot see through (inline assembly `{0} = {0}`; an empty
+//!   one makes duplicate line records, which the kernel refuses), then compare it with a bound below 2^15;
+//! - read `data` and `data_end` by volatile loads, each passed through the same move, and so the sum `data + offset`;
+//! - subtract `data` from `data_end` for [`PacketRead::len`] in inline assembly, else it becomes a sum with a negated pointer.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned};
 
