@@ -43,11 +43,23 @@ pub fn cost(hash: u64) -> Cost {
 /// already loses needs no logarithm; with N candidates about ln N need one.
 #[inline]
 pub fn floor(hash: u64) -> Cost {
-    // floor(log2(e) * 2^57)
-    const SLOPE: u64 = 0x02e2_a8ec_a570_5fc2;
     let gap = !(hash | 1); // 2^64 (1 - u), rounded down
     widening_high(gap, SLOPE).saturating_sub(ERROR)
 }
+
+/// A hash below which every hash costs more than `cost`: the inverse of [`floor`], a little on the safe side.
+///
+/// One division, which pays when many hashes are held against one cost.
+#[inline]
+pub fn least_hash_within(cost: Cost) -> u64 {
+    // floor(hash) > cost as soon as the gap times the slope reaches 2^64 (cost + ERROR + 1).
+    let gap = ((u128::from(cost) + u128::from(ERROR) + 1) << 64).div_ceil(u128::from(SLOPE));
+    // The gap is that of `hash | 1`, so for a lower hash than this one it is at least as large.
+    u64::try_from(gap).map_or(0, |gap| !gap)
+}
+
+/// `log2(e)` in steps of 2^-57, rounded down.
+const SLOPE: u64 = 0x02e2_a8ec_a570_5fc2;
 
 /// `log2(m)` for `m` in [1, 2), both in steps of 2^-63; at most 2^63.
 #[inline]
@@ -228,6 +240,17 @@ mod tests {
             let exact = -((hash | 1) as f64 / 2f64.powi(64)).log2();
             let ours = cost(hash) as f64 / 2f64.powi(FRACTION_BITS as i32);
             prop_assert!((exact - ours).abs() < 1e-13, "{exact} {ours}");
+        }
+
+        #[test]
+        fn hashes_below_the_least_cost_more(hash: u64, shift in 0u32..64, below in 0u64..1_000) {
+            for hash in [hash, u64::MAX - (hash >> shift)] {
+                let least = least_hash_within(cost(hash));
+                prop_assert!(least <= hash | 1);
+                if let Some(lower) = least.checked_sub(below + 1) {
+                    prop_assert!(cost(lower) > cost(hash), "{hash:#x} {lower:#x}");
+                }
+            }
         }
 
         #[test]
