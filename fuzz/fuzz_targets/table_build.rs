@@ -4,9 +4,9 @@
 //! The first four bytes are the size, the rest are backends of six bytes each: four of identity, two of weight.
 #![no_main]
 
+use guideway_hash::TableSize;
 use guideway_hash::maglev::fast::{Kernel, fill_with};
 use guideway_hash::maglev::{BuildError, Draft, MaglevBuilder, RoundRobin, Weighted, fill_textbook};
-use guideway_hash::TableSize;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

@@ -21,7 +21,7 @@ fn seven_slots_for_a_b_and_c() {
 }
 
 #[test]
-fn without_b1_two_slots_change_needlessly() {
+fn without_b1_its_slots_and_one_more_change() {
     assert_eq!(
         filled(7, &[(3, 4), (3, 1)]).iter().map(|&i| [0, 2][i as usize]).collect::<Vec<_>>(),
         [0, 0, 0, 0, 2, 2, 2]
