@@ -1,6 +1,6 @@
 //! The configuration: a TOML file, read whole or not at all.
 //!
-//! A file goes three steps: text → [TOML tree](reader) → [what was written](raw) → [`Config`]. Each step gathers every
+//! A file goes three steps: text → TOML tree (`reader`) → what was written (`raw`) → [`Config`]. Each step gathers every
 //! problem it finds with its place, and what could be read is checked on, so that one run names all mistakes. Keys that
 //! are not known are mistakes, and so are settings that could not be honoured where they stand.
 //!
