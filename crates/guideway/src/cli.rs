@@ -4,7 +4,7 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Parser, Subcommand};
 
-use crate::command::{completions, man, table};
+use crate::command::{check, completions, man, schema, table};
 
 /// What every help page ends with.
 pub(crate) const EXIT_CODES: &str = "\
@@ -32,6 +32,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Build, explain, compare and verify hash tables; needs no privileges and no daemon
     Table(Box<table::Args>),
+    /// Check a configuration file: every problem with its line and a remedy
+    Check(check::Args),
+    /// Print the JSON schema of the configuration file
+    Schema(schema::Args),
     /// Print the completion script of a shell
     Completions(completions::Args),
     /// Write the manual pages into a directory

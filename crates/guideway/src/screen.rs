@@ -93,7 +93,7 @@ pub(crate) fn report(kind: &str, message: impl Display) {
 }
 
 /// Colour for terminals, unless `NO_COLOR` is set (no-color.org) or the terminal is a dumb one.
-fn wants_colour(terminal: bool) -> bool {
+pub(crate) fn wants_colour(terminal: bool) -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
     terminal && !refused && !dumb

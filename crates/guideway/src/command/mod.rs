@@ -1,7 +1,9 @@
 //! The commands, one module each.
 
+pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod man;
+pub(crate) mod schema;
 pub(crate) mod table;
 
 use crate::cli::Command;
@@ -12,6 +14,8 @@ use crate::screen::Screen;
 pub(crate) fn run(command: Command, screen: &mut Screen) -> Result<Outcome, Failure> {
     match command {
         Command::Table(args) => table::run(&args, screen),
+        Command::Check(args) => check::run(&args, screen),
+        Command::Schema(args) => schema::run(&args, screen),
         Command::Completions(args) => completions::run(&args, screen),
         Command::Man(args) => man::run(&args, screen),
     }

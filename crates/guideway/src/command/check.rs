@@ -1,0 +1,69 @@
+//! `guideway check`.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+use guideway_control::config::{self, events};
+use serde_json::json;
+
+use crate::failure::{Failure, Outcome};
+use crate::screen::{self, Screen};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Every problem is shown at once, with its line and a remedy, on standard error. The exit code is 1 if there is any.
+
+Examples:
+  guideway check
+  guideway check new.toml
+  generate-config | guideway check -
+  guideway check guideway.toml --events events.toml")]
+pub(crate) struct Args {
+    /// The configuration, or - for standard input
+    #[arg(value_name = "FILE", default_value = "/etc/guideway/guideway.toml")]
+    file: PathBuf,
+    /// Also check a file of scripted events against it
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
+    /// Print the problems as JSON, on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let source = config::load(&args.file).map_err(Failure::failed)?;
+    let checked = config::parse(&source).and_then(|config| {
+        let Some(path) = &args.events else { return Ok(Ok(config)) };
+        match config::load(path) {
+            Ok(source) => events::parse(&source, &config).map(|_| Ok(config)),
+            Err(error) => Ok(Err(error)),
+        }
+    });
+    match checked {
+        Ok(config) => {
+            let config = config.map_err(Failure::failed)?;
+            if args.json {
+                screen.json(&json!({ "ok": true, "problems": [] }))?;
+            } else {
+                let backends: usize = config.services.iter().map(|service| service.backends.len()).sum();
+                writeln!(
+                    screen,
+                    "{}: ok: {} services, {backends} backends",
+                    source.name(),
+                    config.services.len()
+                )?;
+            }
+            Ok(Outcome::Ok)
+        }
+        Err(problems) => {
+            if args.json {
+                screen.json(&json!({ "ok": false, "problems": problems.records() }))?;
+            } else {
+                let colour = screen::wants_colour(std::io::stderr().is_terminal());
+                // There is nowhere left to say that standard error is gone.
+                let _ = writeln!(std::io::stderr(), "{}", problems.render(colour));
+            }
+            Ok(Outcome::Differs)
+        }
+    }
+}
