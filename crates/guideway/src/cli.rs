@@ -4,7 +4,7 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Parser, Subcommand};
 
-use crate::command::{check, completions, man, schema, table};
+use crate::command::{check, completions, man, replay, schema, table};
 
 /// What every help page ends with.
 pub(crate) const EXIT_CODES: &str = "\
@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Table(Box<table::Args>),
     /// Check a configuration file: every problem with its line and a remedy
     Check(check::Args),
+    /// Put a capture through the balancer and write what would leave; needs no privileges
+    Replay(replay::Args),
     /// Print the JSON schema of the configuration file
     Schema(schema::Args),
     /// Print the completion script of a shell

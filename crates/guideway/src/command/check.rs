@@ -1,13 +1,13 @@
 //! `guideway check`.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use guideway_control::config::{self, events};
 use serde_json::json;
 
 use crate::failure::{Failure, Outcome};
-use crate::screen::{self, Screen};
+use crate::screen::Screen;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -59,9 +59,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
             if args.json {
                 screen.json(&json!({ "ok": false, "problems": problems.records() }))?;
             } else {
-                let colour = screen::wants_colour(std::io::stderr().is_terminal());
-                // There is nowhere left to say that standard error is gone.
-                let _ = writeln!(std::io::stderr(), "{}", problems.render(colour));
+                super::replay::show_problems(&problems);
             }
             Ok(Outcome::Differs)
         }

@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod man;
+pub(crate) mod replay;
 pub(crate) mod schema;
 pub(crate) mod table;
 
@@ -15,6 +16,7 @@ pub(crate) fn run(command: Command, screen: &mut Screen) -> Result<Outcome, Fail
     match command {
         Command::Table(args) => table::run(&args, screen),
         Command::Check(args) => check::run(&args, screen),
+        Command::Replay(args) => replay::run(&args, screen),
         Command::Schema(args) => schema::run(&args, screen),
         Command::Completions(args) => completions::run(&args, screen),
         Command::Man(args) => man::run(&args, screen),

@@ -1,0 +1,321 @@
+//! `guideway replay`: a capture through the balancer, by the capture's own clock.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use guideway_control::config::{self, Problems, events};
+use guideway_control::replay::auto::Servers;
+use guideway_control::replay::{Books, Replay};
+use guideway_forward::Verdict;
+use guideway_soft::capture::{Capture, Frame, Writer};
+use serde::Serialize;
+
+use crate::columns::{Align, Columns};
+use crate::failure::{Failure, Outcome};
+use crate::screen::{self, Screen, Style};
+
+/// Flows that are remembered with `--auto`.
+const AUTO_FLOWS: u32 = 1 << 18;
+
+/// Packets between two looks at the progress.
+const PROGRESS_EVERY: u64 = 1 << 14;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Writes the frames that would leave: to backends, and the balancer's own answers. What it passes to the host and what it
+drops is counted. Snapped packets and links that are no Ethernet or IP are counted and left.
+
+Examples:
+  guideway replay --auto --in capture.pcap
+  guideway replay -c guideway.toml --in capture.pcapng --out sent.pcap
+  guideway replay -c guideway.toml --in capture.pcap --events events.toml --json")]
+pub(crate) struct Args {
+    /// The configuration
+    #[arg(short, long, value_name = "FILE", required_unless_present = "auto")]
+    config: Option<PathBuf>,
+    /// Make every server of the capture a service over made-up backends
+    #[arg(long, conflicts_with_all = ["config", "events"])]
+    auto: bool,
+    /// How many backends to make up
+    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=250), requires = "auto")]
+    backends: u8,
+    /// The capture: pcap or pcapng
+    #[arg(long = "in", value_name = "FILE")]
+    input: PathBuf,
+    /// Write what would leave here, as pcap with nanosecond stamps
+    #[arg(long = "out", value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What happens to backends, and when
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
+    /// Print the books as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the capture was, and what became of it.
+#[derive(Debug, Default, Serialize)]
+struct Told {
+    packets: u64,
+    snapped: u64,
+    unsupported_link: u64,
+    too_short: u64,
+    frames_written: u64,
+    /// Why the capture could not be read to its end.
+    read_error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    capture: &'a Told,
+    books: &'a Books,
+}
+
+pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let replay = if args.auto {
+        Replay::new(servers(&args.input)?.services(args.backends), AUTO_FLOWS, Vec::new())
+            .map_err(Failure::failed)?
+    } else {
+        match configured(args)? {
+            Ok(replay) => replay,
+            Err(problems) => {
+                show_problems(&problems);
+                return Ok(Outcome::Differs);
+            }
+        }
+    };
+    let (told, books) = feed(args, replay)?;
+    if args.json {
+        screen.json(&Report { capture: &told, books: &books })?;
+    } else {
+        show(screen, &told, &books)?;
+    }
+    if let Some(error) = &told.read_error {
+        return Err(Failure::failed(format!("{}: {error}", args.input.display())));
+    }
+    Ok(Outcome::Ok)
+}
+
+/// All problems, on standard error.
+pub(super) fn show_problems(problems: &Problems) {
+    let colour = screen::wants_colour(io::stderr().is_terminal());
+    // There is nowhere left to say that standard error is gone.
+    let _ = writeln!(io::stderr(), "{}", problems.render(colour));
+}
+
+fn configured(args: &Args) -> Result<Result<Replay, Problems>, Failure> {
+    let Some(path) = &args.config else {
+        return Err(Failure::usage("a configuration is needed: -c FILE, or --auto"));
+    };
+    let source = config::load(path).map_err(Failure::failed)?;
+    let config = match config::parse(&source) {
+        Ok(config) => config,
+        Err(problems) => return Ok(Err(problems)),
+    };
+    let script = match &args.events {
+        None => Vec::new(),
+        Some(path) => match events::parse(&config::load(path).map_err(Failure::failed)?, &config) {
+            Ok(script) => script,
+            Err(problems) => return Ok(Err(problems)),
+        },
+    };
+    Replay::from_config(&config, &script).map(Ok).map_err(Failure::failed)
+}
+
+/// A first pass over the capture. What can't be read is told in the second.
+fn servers(path: &Path) -> Result<Servers, Failure> {
+    let mut capture = open(path)?;
+    let mut servers = Servers::default();
+    while let Some(Ok(record)) = capture.next() {
+        if let Frame::Ethernet(frame) = record.frame {
+            servers.observe(frame);
+        }
+    }
+    Ok(servers)
+}
+
+fn open(path: &Path) -> Result<Capture, Failure> {
+    Capture::open(path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+}
+
+fn feed(args: &Args, mut replay: Replay) -> Result<(Told, Books), Failure> {
+    let mut capture = open(&args.input)?;
+    let unwritable = |error: io::Error| match &args.output {
+        Some(path) => Failure::failed(format!("cannot write {}: {error}", path.display())),
+        None => Failure::failed(error),
+    };
+    let mut output = match &args.output {
+        None => None,
+        Some(path) => {
+            refuse_own_input(&args.input, path)?;
+            let file = File::create(path).map_err(unwritable)?;
+            Some(Writer::new(BufWriter::with_capacity(1 << 18, file)).map_err(unwritable)?)
+        }
+    };
+    let mut progress = Progress::new(capture.size());
+    let mut told = Told::default();
+    loop {
+        if told.packets.is_multiple_of(PROGRESS_EVERY) {
+            progress.show(capture.position());
+        }
+        let record = match capture.next() {
+            None => break,
+            Some(Ok(record)) => record,
+            Some(Err(error)) => {
+                told.read_error = Some(error.to_string());
+                break;
+            }
+        };
+        told.packets += 1;
+        let frame = match record.frame {
+            _ if record.is_snapped() => {
+                told.snapped += 1;
+                continue;
+            }
+            Frame::UnsupportedLink(_) => {
+                told.unsupported_link += 1;
+                continue;
+            }
+            Frame::TooShort => {
+                told.too_short += 1;
+                continue;
+            }
+            Frame::Ethernet(frame) => frame,
+        };
+        let sent = replay.frame(Duration::from_nanos(record.timestamp_ns), frame).map_err(Failure::failed)?;
+        if let (Verdict::Forward(_) | Verdict::Answer(_), Some(frame)) = (sent.verdict, sent.frame) {
+            told.frames_written += 1;
+            if let Some(output) = &mut output {
+                output.write(record.timestamp_ns, frame).map_err(unwritable)?;
+            }
+        }
+    }
+    progress.clear();
+    if let Some(output) = output {
+        output.finish().map_err(unwritable)?;
+    }
+    Ok((told, replay.books().map_err(Failure::failed)?))
+}
+
+/// Creating the output would empty the capture before it is read.
+fn refuse_own_input(input: &Path, output: &Path) -> Result<(), Failure> {
+    match (input.canonicalize(), output.canonicalize()) {
+        (Ok(input), Ok(output)) if input == output => {
+            Err(Failure::usage(format!("{} is the capture itself; write elsewhere", output.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn show(screen: &mut Screen, told: &Told, books: &Books) -> io::Result<()> {
+    writeln!(
+        screen,
+        "{} packets: {} replayed, {} snapped, {} on unsupported links, {} too short",
+        told.packets, books.received, told.snapped, told.unsupported_link, told.too_short
+    )?;
+    writeln!(
+        screen,
+        "{} = {} forwarded + {} answered + {} passed + {} dropped\n",
+        books.received, books.forwarded, books.answered, books.passed, books.dropped
+    )?;
+    let mut outcomes = Columns::new([("outcome", Align::Left), ("packets", Align::Right)]);
+    for (outcome, packets) in &books.outcomes {
+        outcomes.row([(*outcome).to_owned(), packets.to_string()]);
+    }
+    outcomes.write(screen)?;
+    if !books.events.is_empty() {
+        writeln!(screen)?;
+        let mut events = Columns::new([("event", Align::Left), ("times", Align::Right)]);
+        for (event, times) in &books.events {
+            events.row([(*event).to_owned(), times.to_string()]);
+        }
+        events.write(screen)?;
+    }
+    for service in &books.services {
+        let title = screen.paint(Style::Heading, &service.name);
+        writeln!(
+            screen,
+            "\n{title}  {} packets, {} bytes; generation {}, {} slots, {} unsettled, {}",
+            service.packets,
+            service.bytes_total,
+            service.generation,
+            service.slots,
+            service.unsettled_slots,
+            service.digest
+        )?;
+        let mut backends = Columns::new([
+            ("backend", Align::Left),
+            ("state", Align::Left),
+            ("slots", Align::Right),
+            ("packets", Align::Right),
+            ("bytes", Align::Right),
+        ]);
+        for backend in &service.backends {
+            backends.row([
+                backend.name.clone(),
+                backend.state.to_owned(),
+                backend.slots.to_string(),
+                backend.packets.to_string(),
+                backend.bytes_total.to_string(),
+            ]);
+        }
+        backends.write(screen)?;
+    }
+    if !books.changes.is_empty() {
+        writeln!(screen)?;
+        let mut changes = Columns::new([
+            ("at", Align::Right),
+            ("service", Align::Left),
+            ("generation", Align::Right),
+            ("moved", Align::Right),
+            ("needless", Align::Right),
+            ("flows voided", Align::Right),
+        ]);
+        for change in &books.changes {
+            changes.row([
+                format!("{:.3} s", change.at_seconds),
+                change.service.clone(),
+                change.generation.to_string(),
+                format!("{} of {}", change.moved, change.slots),
+                change.needless.to_string(),
+                change.voided_flows.to_string(),
+            ]);
+        }
+        changes.write(screen)?;
+    }
+    Ok(())
+}
+
+/// How far the capture is read, on a terminal.
+struct Progress {
+    size: Option<u64>,
+    shown: Option<u64>,
+}
+
+impl Progress {
+    fn new(size: Option<u64>) -> Self {
+        let size = size.filter(|&size| size > 0 && io::stderr().is_terminal());
+        Self { size, shown: None }
+    }
+
+    fn show(&mut self, position: u64) {
+        let Some(size) = self.size else { return };
+        let percent = position.saturating_mul(100) / size;
+        // A whole file is read within a moment when it is small; then there is nothing to show.
+        if position == 0 || self.shown == Some(percent) {
+            return;
+        }
+        self.shown = Some(percent);
+        let bar = "█".repeat((percent / 4) as usize);
+        // Progress that can't be shown is no reason to stop.
+        let _ = write!(io::stderr(), "\r{percent:>3} % {bar:░<25}");
+    }
+
+    fn clear(&self) {
+        if self.shown.is_some() {
+            let _ = write!(io::stderr(), "\r{:32}\r", "");
+        }
+    }
+}
