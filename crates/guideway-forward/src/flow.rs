@@ -18,6 +18,17 @@ pub struct Found<'a> {
     pub info: Info,
 }
 
+/// What is to be remembered of a flow. By reference, since a function of the BPF target has five arguments at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Memo {
+    /// The local index of its backend.
+    pub backend: u16,
+    /// Its phase.
+    pub class: Class,
+    /// Its slot in the active table.
+    pub slot: u32,
+}
+
 /// The live entry of the flow with this keyed hash.
 #[inline(always)]
 pub fn find<'a, S: State>(hash: u64, target: &Target<'_>, now: u32, state: &'a S) -> Option<Found<'a>> {
@@ -52,17 +63,12 @@ pub fn touch<S: State>(
     }
 }
 
-/// Remembers that the flow with this keyed hash is on `backend`, in place of whatever was remembered of it.
+/// Remembers `memo` of the flow with this keyed hash, in place of whatever was remembered of it.
 ///
 /// When nothing in the bucket may be forgotten, the flow is not remembered and the packet follows its slot.
 #[inline(never)]
-pub fn remember<S: State>(
-    hash: u64,
-    target: &Target<'_>,
-    (backend, class): (u16, Class),
-    slot: u32,
-    state: &S,
-) {
+pub fn remember<S: State>(hash: u64, target: &Target<'_>, memo: &Memo, state: &S) {
+    let Memo { backend, class, slot } = *memo;
     let now = state.now_seconds();
     let tag = Tag::new(hash, backend, class);
     let info = Info::new(now, target.id, slot);

@@ -44,12 +44,12 @@ fn decide<P: Packet, S: State>(packet: &mut P, state: &S) -> Verdict {
     if let Some(reason) = service::refuses(&parsed, state) {
         return Verdict::Drop(reason);
     }
+    if let Fragment::First { .. } = parsed.fragment {
+        return first_fragment(packet, &parsed, &target, state);
+    }
     let Some(place) = slot::place(&target, &parsed.key, state) else {
         return answer::no_backend(packet, &parsed, target.policy, state);
     };
-    if let Fragment::First { id } = parsed.fragment {
-        return first_fragment(packet, &parsed, (&target, &place), id, state);
-    }
     forward(packet, &parsed, &target, &place, state)
 }
 
@@ -81,8 +81,8 @@ fn choose<P: Packet, S: State>(
     if parsed.protocol() == IpProtocol::TCP {
         return slot::choose_tcp(target, &parsed.key, parsed.tcp_flags, place, state);
     }
-    if let Some(layout) = target.policy.quic()
-        && let Some(local) = quic::backend(packet, parsed, target, layout, state)
+    if target.policy.quic().is_some()
+        && let Some(local) = quic::backend(packet, parsed, target, state)
     {
         return Choice::Backend(local);
     }
@@ -94,10 +94,15 @@ fn choose<P: Packet, S: State>(
 fn first_fragment<P: Packet, S: State>(
     packet: &mut P,
     parsed: &Parsed,
-    (target, place): (&Target<'_>, &slot::Place),
-    id: u32,
+    target: &Target<'_>,
     state: &S,
 ) -> Verdict {
+    let Some(id) = parsed.fragment.datagram_id() else {
+        return Verdict::Drop(Drop::Malformed);
+    };
+    let Some(place) = &slot::place(target, &parsed.key, state) else {
+        return answer::no_backend(packet, parsed, target.policy, state);
+    };
     if target.policy.fragments() == FragmentRule::Drop {
         return Verdict::Drop(Drop::Fragment);
     }

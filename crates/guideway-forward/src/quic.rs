@@ -17,9 +17,9 @@ pub fn backend<P: PacketRead, S: State>(
     packet: &P,
     parsed: &Parsed,
     target: &Target<'_>,
-    (offset, length): (u8, u8),
     state: &S,
 ) -> Option<u16> {
+    let (offset, length) = target.policy.quic()?;
     let layout = ServerIdLayout::new(offset, length)?;
     let Some(header) = quic::parse(packet, parsed.l4_offset.wrapping_add(UdpHeader::LEN), parsed.end())
     else {

@@ -3,7 +3,7 @@
 use guideway_wire::{FlowKey, HashKey, TcpFlags};
 
 use crate::State;
-use crate::flow::{self, Found};
+use crate::flow::{self, Found, Memo};
 use crate::outcome::Event;
 use crate::record::{BackendState, Class, NO_BACKEND, OrphanRule, Slot, TableRef, UdpRule};
 use crate::service::Target;
@@ -128,7 +128,7 @@ fn open<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S)
     let current = place.slot.current();
     if current != NO_BACKEND {
         let hash = state.settings().keyed_hash(flow, target.id);
-        flow::remember(hash, target, (current, Class::HalfOpen), place.index, state);
+        flow::remember(hash, target, &memo(current, Class::HalfOpen, place), state);
     }
     Choice::of(current)
 }
@@ -165,7 +165,7 @@ fn resume<S: State>(
         if usable(target, older, place.slot, state) {
             if !flags.has(TcpFlags::RST) {
                 let class = if ends { Class::Closing } else { Class::Old };
-                flow::remember(hash, target, (older, class), place.index, state);
+                flow::remember(hash, target, &memo(older, class, place), state);
                 state.event(Event::FlowAdopted);
             }
             return Choice::Backend(older);
@@ -178,7 +178,7 @@ fn resume<S: State>(
     let current = place.slot.current();
     if current != NO_BACKEND && !flags.has(TcpFlags::RST) {
         let class = if ends { Class::Closing } else { Class::Old };
-        flow::remember(hash, target, (current, class), place.index, state);
+        flow::remember(hash, target, &memo(current, class, place), state);
     }
     Choice::of(current)
 }
@@ -203,7 +203,7 @@ fn continue_udp<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, st
         Some(found) if found.tag.backend() == local => {
             flow::touch(found, target, Class::Udp, (now, place.index), state);
         }
-        _ => flow::remember(hash, target, (local, Class::Udp), place.index, state),
+        _ => flow::remember(hash, target, &memo(local, Class::Udp, place), state),
     }
     Choice::Backend(local)
 }
@@ -228,6 +228,11 @@ fn unknown_udp<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, sta
         }
     }
     place.slot.current()
+}
+
+#[inline(always)]
+const fn memo(backend: u16, class: Class, place: &Place) -> Memo {
+    Memo { backend, class, slot: place.index }
 }
 
 /// To whom flows older than the last change belong: by the prior table while one is consulted.
