@@ -116,6 +116,9 @@ pub enum ReplayError {
     Unbalanced(#[from] guideway_soft::Unbalanced),
 }
 
+/// A gap between packets beyond which time passes in half-day steps: longer than a flow is usually remembered.
+const LONG_GAP_SECONDS: u32 = 86_400;
+
 impl Replay {
     /// A balancer with these services, and changes to come, in any order.
     ///
@@ -212,7 +215,9 @@ impl Replay {
 
     fn pass_until(&mut self, second: u32) {
         while self.second < second {
-            self.second += 1;
+            // A capture with a long gap, or a broken stamp, must not be waited for second by second.
+            let gap = second - self.second;
+            self.second += if gap > LONG_GAP_SECONDS { LONG_GAP_SECONDS / 2 } else { 1 };
             self.controller.engine().set_now_seconds(self.second);
             self.worker.refresh();
             self.controller.tick();
