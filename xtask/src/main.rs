@@ -1,0 +1,26 @@
+//! Builds that cargo alone can't express. `cargo xtask --help` lists them; one module a command.
+
+mod source;
+mod wasm;
+
+use clap::{Parser, Subcommand};
+
+/// Builds that cargo alone can't express.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Build the laboratory page's WebAssembly module and its manifest.
+    Wasm(wasm::Arguments),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().command {
+        Command::Wasm(arguments) => wasm::run(&arguments),
+    }
+}
