@@ -104,18 +104,22 @@ fn check(root: &Path, fresh: &Manifest) -> anyhow::Result<()> {
         source::sha256(&module) == kept.module_sha256 && module.len() == kept.module_bytes,
         "{MODULE} is not the module that its manifest tells of; {REMEDY}"
     );
-    ensure!(
-        kept.source_sha256 == fresh.source_sha256,
-        "the sources have changed since {MODULE} was built; {REMEDY}"
-    );
     if kept.compiler != fresh.compiler {
+        ensure!(
+            kept.source_sha256 == fresh.source_sha256,
+            "the sources have changed since {MODULE} was built; {REMEDY}"
+        );
         println!(
             "{MODULE} was built by {}; this is {}: sources compared, bytes not",
             kept.compiler, fresh.compiler
         );
         return Ok(());
     }
-    ensure!(*fresh == kept, "{MODULE} differs from what its sources build to; {REMEDY}");
+    // Sources that differ in comments or tests alone may build to the same bytes.
+    ensure!(
+        kept.module_sha256 == fresh.module_sha256,
+        "{MODULE} differs from what its sources build to; {REMEDY}"
+    );
     println!("{MODULE} is what its sources build to");
     Ok(())
 }
