@@ -3,6 +3,7 @@
 pub mod config;
 pub mod controller;
 pub mod engine;
+pub mod health;
 
 pub mod replay;
 

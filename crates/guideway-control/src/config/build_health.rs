@@ -1,5 +1,6 @@
 //! Health checks: which keys go with which kind.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::model::{Health, Ports, Probe};
@@ -72,6 +73,8 @@ pub(super) fn build(
         rise: count(health.rise.as_ref().map_or(DEFAULT_RISE, |at| at.value.0)),
         fall: count(health.fall.as_ref().map_or(DEFAULT_FALL, |at| at.value.0)),
         port,
+        slow_start: health.slow_start.as_ref().map_or(Duration::ZERO, |at| at.value.0),
+        ca_file: health.ca_file.as_ref().map(|at| PathBuf::from(&at.value)),
     })
 }
 
@@ -97,11 +100,12 @@ pub(super) fn check(raw: &At<RawHealth>, problems: &mut Vec<Problem>) {
     }
     let Some(kind) = &health.kind else { return };
     let http = &[HealthKind::Http, HealthKind::Https][..];
-    let keys: [(&str, Option<&Span>, &[HealthKind]); 7] = [
+    let keys: [(&str, Option<&Span>, &[HealthKind]); 8] = [
         ("host", health.host.as_ref().map(|at| &at.span), http),
         ("path", health.path.as_ref().map(|at| &at.span), http),
         ("status", health.status.as_ref().map(|at| &at.span), http),
         ("body", health.body.as_ref().map(|at| &at.span), http),
+        ("ca_file", health.ca_file.as_ref().map(|at| &at.span), &[HealthKind::Https]),
         ("send", health.send.as_ref().map(|at| &at.span), &[HealthKind::Udp]),
         ("expect", health.expect.as_ref().map(|at| &at.span), &[HealthKind::Udp]),
         ("command", health.command.as_ref().map(|at| &at.span), &[HealthKind::Exec]),

@@ -3,6 +3,7 @@
 //! The types are `non_exhaustive`: outside this crate the one way to them is [`parse`](super::parse).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use guideway_hash::TableSize;
@@ -178,10 +179,15 @@ pub struct Health {
     pub fall: u8,
     /// The port that is asked; `exec` may do without.
     pub port: Option<u16>,
+    /// How long it takes, after a recovery, to the full weight; zero: at once.
+    #[serde(serialize_with = "seconds", rename = "slow_start_seconds")]
+    pub slow_start: Duration,
+    /// `https`: certificates of which one must have signed the backend's.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// What a check asks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Probe {
     /// A connection.

@@ -12,6 +12,9 @@ pub(crate) type ProbeInterval = Time<100, 3_600_000>;
 /// From 10 ms to a minute.
 pub(crate) type ProbeTimeout = Time<10, 60_000>;
 
+/// From nothing to a day.
+pub(crate) type SlowStart = Time<0, 86_400_000>;
+
 /// How backends are checked.
 #[derive(Debug, Clone, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -29,6 +32,8 @@ pub(crate) struct RawHealth {
     pub(crate) rise: Option<At<Bounded<1, 100>>>,
     /// Failures in a row that take a backend down. Default 3.
     pub(crate) fall: Option<At<Bounded<1, 100>>>,
+    /// How long it takes, after a recovery, to the full weight. Default `0s`: the full weight at once.
+    pub(crate) slow_start: Option<At<SlowStart>>,
     /// The port that is asked. Default: the service's, which must be one number then.
     pub(crate) port: Option<At<Bounded<1, 65_535>>>,
     /// `http`, `https`: the host that is asked for. Default: the address.
@@ -39,6 +44,9 @@ pub(crate) struct RawHealth {
     pub(crate) status: Option<At<OneOrMany<Bounded<100, 599>>>>,
     /// `http`, `https`: a text that the body must hold.
     pub(crate) body: Option<At<String>>,
+    /// `https`: a file of certificates (PEM), of which one must have signed the backend's, which must be for `host` or
+    /// else for the address. Default: any certificate is fine.
+    pub(crate) ca_file: Option<At<String>>,
     /// `udp`: what is sent.
     pub(crate) send: Option<At<String>>,
     /// `udp`: what the answer must begin with. Default: any answer is fine.
@@ -56,11 +64,13 @@ impl FromSection for RawHealth {
             timeout: section.field("timeout"),
             rise: section.field("rise"),
             fall: section.field("fall"),
+            slow_start: section.field("slow_start"),
             port: section.field("port"),
             host: section.field("host"),
             path: section.field("path"),
             status: section.field("status"),
             body: section.field("body"),
+            ca_file: section.field("ca_file"),
             send: section.field("send"),
             expect: section.field("expect"),
             command: section.field("command"),

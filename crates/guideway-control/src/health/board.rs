@@ -1,0 +1,466 @@
+//! Every check, every verdict, and what is due next.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::check::{Check, Wanted, Way, Who};
+use super::machine::{Machine, Thresholds, Verdict};
+use super::marks::{Marks, ProbeTunnel};
+use super::pace::{self, Dice};
+use super::ramp::Ramp;
+use super::round::{self, Answer, Fault, Finding, Leg, LegResult, Outcome, Round, RoundId};
+use super::snapshot::{Saved, Snapshot};
+
+/// How much later than its time-out a round may be reported; then it counts as timed out.
+const REPORT_GRACE: Duration = Duration::from_millis(100);
+
+/// Every check and every verdict.
+#[derive(Debug)]
+pub struct Board {
+    seed: u64,
+    streams: BTreeMap<u64, Stream>,
+    by_check: HashMap<Arc<Check>, u64>,
+    subjects: BTreeMap<Who, Subject>,
+    /// When which stream begins a round, or gives one up.
+    queue: BTreeSet<(Instant, u64)>,
+    /// When which ramp takes its next step.
+    ramps: BTreeSet<(Instant, Who)>,
+    marks: Marks,
+    streams_begun: u64,
+    /// From before a restart; used up by the first [`Board::follow`].
+    remembered: HashMap<Who, Saved>,
+    away: Duration,
+}
+
+/// The rounds of one distinct check.
+#[derive(Debug)]
+struct Stream {
+    check: Arc<Check>,
+    subjects: BTreeSet<Who>,
+    dice: Dice,
+    rounds: u64,
+    /// The round under way, and when it began.
+    asking: Option<(Instant, Vec<Leg>)>,
+    /// When the queue calls it.
+    due: Instant,
+    tunnel_failed: bool,
+    finding: Option<Finding>,
+}
+
+/// A backend of a service.
+#[derive(Debug)]
+struct Subject {
+    stream: u64,
+    address: IpAddr,
+    thresholds: Thresholds,
+    slow_start: Duration,
+    machine: Machine,
+    since: Instant,
+    ramp: Option<(Ramp, Instant)>,
+    /// What decided the present verdict.
+    because: Option<String>,
+}
+
+/// A verdict changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Whose.
+    pub who: Who,
+    /// What it was.
+    pub from: Verdict,
+    /// What it is.
+    pub to: Verdict,
+    /// What the deciding round found.
+    pub finding: Finding,
+    /// Whether it changes too often, so that its next rise takes longer.
+    pub flapping: bool,
+}
+
+/// What time brought.
+#[derive(Debug, Default)]
+pub struct Advanced {
+    /// Rounds to be asked now.
+    pub rounds: Vec<Round>,
+    /// Verdicts that changed, because a round was not reported in time.
+    pub changes: Vec<Change>,
+    /// Services of which a backend's share grew a step.
+    pub ramped: BTreeSet<String>,
+}
+
+/// A backend's health, for people and metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Since when; over a restart too.
+    pub since: Instant,
+    /// Results in a row that contradict it, and how many change it.
+    pub row: (u16, u16),
+    /// Whether it changes too often.
+    pub flapping: bool,
+    /// The step of its slow start.
+    pub ramp: Option<u32>,
+    /// What decided the verdict.
+    pub because: Option<String>,
+    /// What the last round found.
+    pub last: Option<Finding>,
+}
+
+impl Board {
+    /// A board without checks. The seed spreads them; a test that gives the same one sees the same times.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            streams: BTreeMap::new(),
+            by_check: HashMap::new(),
+            subjects: BTreeMap::new(),
+            queue: BTreeSet::new(),
+            ramps: BTreeSet::new(),
+            marks: Marks::default(),
+            streams_begun: 0,
+            remembered: HashMap::new(),
+            away: Duration::ZERO,
+        }
+    }
+
+    /// A board that knows verdicts from before a restart `away` ago. They hold for the backends of the first
+    /// [`follow`](Self::follow) that have their name and address still.
+    pub fn restore(seed: u64, snapshot: Snapshot, away: Duration) -> Self {
+        let remembered = snapshot.backends.into_iter().map(|saved| (saved.who(), saved)).collect();
+        Self { remembered, away, ..Self::new(seed) }
+    }
+
+    /// Checks what is wanted from now on, and nothing else. A backend that keeps name and address keeps its verdict,
+    /// whatever became of its check; one that joins a check which others share takes their verdict.
+    pub fn follow(&mut self, wanted: impl IntoIterator<Item = Wanted>, now: Instant) {
+        let mut gone: BTreeSet<Who> = self.subjects.keys().cloned().collect();
+        let (known, new): (Vec<_>, Vec<_>) =
+            wanted.into_iter().partition(|wanted| self.knows(&wanted.who, wanted.check.address));
+        // Newcomers last, so that whose verdict they may take does not depend on the order.
+        for wanted in known.into_iter().chain(new) {
+            gone.remove(&wanted.who);
+            self.follow_one(wanted, now);
+        }
+        for who in gone {
+            self.forget(&who);
+        }
+        self.remembered = HashMap::new();
+    }
+
+    fn knows(&self, who: &Who, address: IpAddr) -> bool {
+        let subject = self.subjects.get(who).map(|subject| subject.address);
+        let saved = self.remembered.get(who).map(|saved| saved.address);
+        subject == Some(address) || saved == Some(address)
+    }
+
+    fn follow_one(&mut self, wanted: Wanted, now: Instant) {
+        let Wanted { who, check, thresholds, slow_start } = wanted;
+        let address = check.address;
+        if self.subjects.get(&who).is_some_and(|subject| subject.address != address) {
+            self.forget(&who);
+        }
+        let stream = self.join(check, &who, now);
+        if let Some(subject) = self.subjects.get_mut(&who) {
+            let before = std::mem::replace(&mut subject.stream, stream);
+            subject.thresholds = thresholds;
+            subject.slow_start = slow_start;
+            if before != stream {
+                self.leave(before, &who);
+            }
+            return;
+        }
+        let mut subject = Subject {
+            stream,
+            address,
+            thresholds,
+            slow_start,
+            machine: Machine::new(),
+            since: now,
+            ramp: None,
+            because: None,
+        };
+        let saved = self.remembered.remove(&who).filter(|saved| saved.address == address);
+        if let Some(saved) = saved {
+            subject.machine = saved.machine;
+            subject.since = now.checked_sub(saved.age() + self.away).unwrap_or(now);
+            subject.because = saved.because.clone();
+            let ramp = saved.ramp().and_then(|over| Ramp::resume(now, slow_start, over + self.away));
+            self.set_ramp(&who, &mut subject, ramp, now);
+        } else if let Some(sibling) = self.sibling(stream, thresholds) {
+            subject.machine = sibling.machine;
+            subject.because = sibling.because.clone();
+        }
+        self.subjects.insert(who, subject);
+    }
+
+    /// When something is due next.
+    pub fn next_due(&self) -> Option<Instant> {
+        let round = self.queue.first().map(|&(at, _)| at);
+        let ramp = self.ramps.first().map(|&(at, _)| at);
+        round.into_iter().chain(ramp).min()
+    }
+
+    /// Does what is due.
+    pub fn advance(&mut self, now: Instant) -> Advanced {
+        let mut advanced = Advanced::default();
+        while let Some(&(at, id)) = self.queue.first()
+            && at <= now
+        {
+            let Some(stream) = self.streams.get_mut(&id) else {
+                self.queue.pop_first();
+                continue;
+            };
+            if let Some((_, legs)) = &stream.asking {
+                let fault = Fault::Overdue { limit: stream.check.timeout };
+                let results = vec![Err(fault); legs.len()];
+                advanced.changes.extend(self.conclude(id, &results, now));
+            } else {
+                advanced.rounds.extend(self.begin(id, now));
+            }
+        }
+        while let Some((at, who)) = self.ramps.first().cloned()
+            && at <= now
+        {
+            self.ramps.pop_first();
+            if let Some(mut subject) = self.subjects.remove(&who) {
+                let ramp = subject.ramp.take().map(|(ramp, _)| ramp);
+                self.set_ramp(&who, &mut subject, ramp, now);
+                self.subjects.insert(who.clone(), subject);
+            }
+            advanced.ramped.insert(who.service);
+        }
+        advanced
+    }
+
+    /// Takes what came of a round; returns the verdicts that changed. An answer that is too late changes nothing, and
+    /// neither does one to a check that is not wanted any more.
+    pub fn answer(&mut self, answer: &Answer, now: Instant) -> Vec<Change> {
+        let RoundId { stream, number } = answer.id;
+        let expected = self.streams.get(&stream).filter(|stream| stream.rounds == number);
+        let legs = expected.and_then(|stream| stream.asking.as_ref()).map(|(_, legs)| legs.len());
+        if legs != Some(answer.results.len()) {
+            return Vec::new();
+        }
+        self.conclude(stream, &answer.results, now)
+    }
+
+    /// The verdict on a backend; `None` where nothing checks it.
+    pub fn verdict(&self, who: &Who) -> Option<Verdict> {
+        Some(self.subjects.get(who)?.machine.verdict())
+    }
+
+    /// The step of a backend's slow start, from 1 to [`RAMP_STEPS`](super::RAMP_STEPS); `None` at its full weight.
+    pub fn ramp_step(&self, who: &Who, now: Instant) -> Option<u32> {
+        self.subjects.get(who)?.ramp.and_then(|(ramp, _)| ramp.step(now))
+    }
+
+    /// A backend's health; `None` where nothing checks it.
+    pub fn status(&self, who: &Who, now: Instant) -> Option<Status> {
+        let subject = self.subjects.get(who)?;
+        Some(Status {
+            verdict: subject.machine.verdict(),
+            since: subject.since,
+            row: (subject.machine.row(), subject.machine.needed(subject.thresholds)),
+            flapping: subject.machine.is_flapping(),
+            ramp: self.ramp_step(who, now),
+            because: subject.because.clone(),
+            last: self.streams.get(&subject.stream).and_then(|stream| stream.finding.clone()),
+        })
+    }
+
+    /// Which mark names which tunnel: what the kernel side wraps marked probes in.
+    pub fn probe_tunnels(&self) -> impl Iterator<Item = (u32, ProbeTunnel)> {
+        self.marks.iter()
+    }
+
+    /// How many distinct checks there are.
+    pub fn distinct_checks(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// What a restart must not forget.
+    pub fn snapshot(&self, now: Instant) -> Snapshot {
+        let backends = self.subjects.iter().map(|(who, subject)| {
+            let ramp = subject.ramp.map(|(ramp, _)| ramp.elapsed(now));
+            let age = now.saturating_duration_since(subject.since);
+            Saved::new(who, subject.address, subject.machine, age, ramp, subject.because.clone())
+        });
+        Snapshot::new(backends.collect())
+    }
+
+    fn begin(&mut self, id: u64, now: Instant) -> Option<Round> {
+        let stream = self.streams.get_mut(&id)?;
+        let check = Arc::clone(&stream.check);
+        let leg = |way: Way, decides: bool| {
+            let mark = match way {
+                Way::Tunnel { encapsulation, .. } => {
+                    self.marks.of(ProbeTunnel::new(check.address, encapsulation))
+                }
+                Way::Direct => None,
+            };
+            Leg { way, mark, decides }
+        };
+        let mut legs: Vec<Leg> = check.ways.iter().map(|&way| leg(way, true)).collect();
+        if stream.tunnel_failed && !check.ways.contains(&Way::Direct) {
+            legs.push(leg(Way::Direct, false));
+        }
+        stream.rounds += 1;
+        stream.asking = Some((now, legs.clone()));
+        let number = stream.rounds;
+        self.reschedule(id, now + check.timeout + REPORT_GRACE);
+        Some(Round { id: RoundId { stream: id, number }, check, legs })
+    }
+
+    fn conclude(&mut self, id: u64, results: &[LegResult], now: Instant) -> Vec<Change> {
+        let Some(stream) = self.streams.get_mut(&id) else { return Vec::new() };
+        let Some((began, legs)) = stream.asking.take() else { return Vec::new() };
+        let finding = Finding::new(&legs, results, now);
+        let outcome = round::outcome(&legs, results);
+        stream.tunnel_failed = legs
+            .iter()
+            .zip(results)
+            .any(|(leg, result)| leg.way.is_tunnel() && matches!(result, Err(fault) if !fault.is_local()));
+        stream.finding = Some(finding.clone());
+        let subjects = stream.subjects.clone();
+        let mut changes = Vec::new();
+        let mut deciding = None;
+        for who in subjects {
+            let Some(mut subject) = self.subjects.remove(&who) else { continue };
+            if outcome != Outcome::Nothing {
+                changes.extend(self.step(&who, &mut subject, outcome == Outcome::Passed, &finding));
+            }
+            if subject.machine.row() > 0 {
+                let needed = subject.machine.needed(subject.thresholds);
+                deciding = Some(deciding.map_or(needed, |least: u16| least.min(needed)));
+            }
+            self.subjects.insert(who, subject);
+        }
+        if let Some(stream) = self.streams.get_mut(&id) {
+            let check = &stream.check;
+            let gap = pace::gap(&mut stream.dice, check.interval, check.timeout, deciding);
+            self.reschedule(id, (began + gap).max(now));
+        }
+        changes
+    }
+
+    fn step(&mut self, who: &Who, subject: &mut Subject, passed: bool, finding: &Finding) -> Option<Change> {
+        let from = subject.machine.verdict();
+        if !subject.machine.step(passed, subject.thresholds) {
+            return None;
+        }
+        let (now, to) = (finding.at, subject.machine.verdict());
+        subject.since = now;
+        subject.because = Some(finding.reason.clone());
+        // A newcomer joins with its whole weight: at a cold start all are newcomers.
+        let ramp = if (from, to) == (Verdict::Down, Verdict::Up) {
+            Ramp::begin(now, subject.slow_start)
+        } else {
+            None
+        };
+        self.set_ramp(who, subject, ramp, now);
+        Some(Change {
+            who: who.clone(),
+            from,
+            to,
+            finding: finding.clone(),
+            flapping: subject.machine.is_flapping(),
+        })
+    }
+
+    fn set_ramp(&mut self, who: &Who, subject: &mut Subject, ramp: Option<Ramp>, now: Instant) {
+        if let Some((_, at)) = subject.ramp.take() {
+            self.ramps.remove(&(at, who.clone()));
+        }
+        if let Some(ramp) = ramp.filter(|ramp| ramp.step(now).is_some()) {
+            let at = ramp.next(now);
+            subject.ramp = Some((ramp, at));
+            self.ramps.insert((at, who.clone()));
+        }
+    }
+
+    fn reschedule(&mut self, id: u64, at: Instant) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            self.queue.remove(&(stream.due, id));
+            stream.due = at;
+            self.queue.insert((at, id));
+        }
+    }
+
+    /// The stream of a check, begun if need be, with one more backend that listens to it.
+    fn join(&mut self, check: Check, who: &Who, now: Instant) -> u64 {
+        if let Some(&id) = self.by_check.get(&check) {
+            if let Some(stream) = self.streams.get_mut(&id) {
+                stream.subjects.insert(who.clone());
+            }
+            return id;
+        }
+        let id = self.streams_begun;
+        self.streams_begun += 1;
+        // Far apart, so that no two streams throw the same dice.
+        let mut dice = Dice::new(self.seed ^ id.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        let due = now + pace::first(&mut dice, check.interval);
+        for tunnel in tunnels(&check) {
+            // Without a mark left, the leg reports that it cannot be asked.
+            let _ = self.marks.take(tunnel);
+        }
+        let check = Arc::new(check);
+        self.by_check.insert(Arc::clone(&check), id);
+        self.queue.insert((due, id));
+        let subjects = BTreeSet::from([who.clone()]);
+        let stream = Stream {
+            check,
+            subjects,
+            dice,
+            rounds: 0,
+            asking: None,
+            due,
+            tunnel_failed: false,
+            finding: None,
+        };
+        self.streams.insert(id, stream);
+        id
+    }
+
+    fn leave(&mut self, id: u64, who: &Who) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.subjects.remove(who);
+        if !stream.subjects.is_empty() {
+            return;
+        }
+        if let Some(stream) = self.streams.remove(&id) {
+            self.queue.remove(&(stream.due, id));
+            self.by_check.remove(&stream.check);
+            for tunnel in tunnels(&stream.check) {
+                self.marks.give_back(tunnel);
+            }
+        }
+    }
+
+    fn forget(&mut self, who: &Who) {
+        if let Some(mut subject) = self.subjects.remove(who) {
+            let now = subject.since;
+            self.set_ramp(who, &mut subject, None, now);
+            self.leave(subject.stream, who);
+        }
+    }
+
+    /// Another backend on the same stream that is judged alike: the same question has the same answer.
+    fn sibling(&self, stream: u64, thresholds: Thresholds) -> Option<&Subject> {
+        let subjects = &self.streams.get(&stream)?.subjects;
+        subjects
+            .iter()
+            .filter_map(|who| self.subjects.get(who))
+            .find(|subject| subject.thresholds == thresholds)
+    }
+}
+
+/// The tunnels of a check, each once.
+fn tunnels(check: &Check) -> BTreeSet<ProbeTunnel> {
+    let ways = check.ways.iter().filter_map(|way| match way {
+        Way::Tunnel { encapsulation, .. } => Some(ProbeTunnel::new(check.address, *encapsulation)),
+        Way::Direct => None,
+    });
+    ways.collect()
+}

@@ -1,0 +1,86 @@
+//! What is asked, of whom, by which way: a check is distinct by all of it, and one that services share is asked once.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::machine::Thresholds;
+use crate::config::{Encapsulation, Probe};
+
+/// A distinct check.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Check {
+    /// The backend's own address.
+    pub address: IpAddr,
+    /// The port that is asked; `exec` may do without.
+    pub port: Option<u16>,
+    /// What is asked, and which answer is fine.
+    pub probe: Probe,
+    /// `https`: certificates, PEM, of which one must have signed the backend's; any certificate is fine without.
+    pub ca_file: Option<PathBuf>,
+    /// The ways that must succeed; at least one.
+    pub ways: Vec<Way>,
+    /// From the beginning of one check to that of the next.
+    pub interval: Duration,
+    /// How long an answer may take; no more than the interval.
+    pub timeout: Duration,
+}
+
+/// A way to a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// Through the tunnel to an address of the service: what clients' packets do.
+    Tunnel {
+        /// The address of the service.
+        vip: IpAddr,
+        /// The tunnel.
+        encapsulation: Encapsulation,
+    },
+    /// To the backend's own address.
+    Direct,
+}
+
+impl Way {
+    /// Whether it is the tunnel.
+    pub fn is_tunnel(self) -> bool {
+        matches!(self, Self::Tunnel { .. })
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tunnel { vip, .. } => write!(out, "tunnel to {vip}"),
+            Self::Direct => out.write_str("direct"),
+        }
+    }
+}
+
+/// A backend of a service.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Who {
+    /// The service's name.
+    pub service: String,
+    /// The backend's name.
+    pub backend: String,
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.service, self.backend)
+    }
+}
+
+/// A backend that is to be checked, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The backend.
+    pub who: Who,
+    /// The check.
+    pub check: Check,
+    /// How many results in a row change the verdict.
+    pub thresholds: Thresholds,
+    /// How long it takes, after a recovery, to its full weight.
+    pub slow_start: Duration,
+}

@@ -1,0 +1,58 @@
+//! From the configuration file's terms to what is to be checked.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::check::{Check, Wanted, Way, Who};
+use super::machine::Thresholds;
+use crate::config::{BackendState, Config, Health, HealthVia, Service};
+
+/// What a configuration wants checked: every backend that may take packets, of every service with a check.
+pub fn wanted(config: &Config) -> Vec<Wanted> {
+    let services = config.services.iter();
+    services
+        .filter_map(|service| Some((service, service.health.as_ref()?)))
+        .flat_map(|(service, health)| {
+            let ways = ways(service, health);
+            service
+                .backends
+                .iter()
+                .filter(|backend| !matches!(backend.state, BackendState::Disabled | BackendState::Down))
+                .map(move |backend| Wanted {
+                    who: Who { service: service.name.clone(), backend: backend.name.clone() },
+                    check: Check {
+                        address: backend.address,
+                        port: health.port,
+                        probe: health.probe.clone(),
+                        ca_file: health.ca_file.clone(),
+                        ways: ways.clone(),
+                        interval: health.interval,
+                        timeout: health.timeout,
+                    },
+                    thresholds: Thresholds { rise: health.rise, fall: health.fall },
+                    slow_start: health.slow_start,
+                })
+        })
+        .collect()
+}
+
+/// Tunnels carry both families, so each family that the service has an address of is asked through.
+fn ways(service: &Service, health: &Health) -> Vec<Way> {
+    let encapsulation = service.encapsulation;
+    let tunnel = |vip| Way::Tunnel { vip, encapsulation };
+    let first = |v6: bool| {
+        service.vips.iter().find(|vip| matches!(vip, IpNet::V6(_)) == v6).map(|vip| tunnel(host_of(vip)))
+    };
+    let tunnels = || [first(false), first(true)].into_iter().flatten();
+    match health.via {
+        HealthVia::Direct => vec![Way::Direct],
+        HealthVia::Tunnel => tunnels().collect(),
+        HealthVia::Both => tunnels().chain([Way::Direct]).collect(),
+    }
+}
+
+/// The address itself, or the first host of a prefix.
+fn host_of(network: &IpNet) -> IpAddr {
+    network.hosts().next().unwrap_or(network.addr())
+}

@@ -1,0 +1,245 @@
+//! One check: what the board asks of whoever does the I/O, and what comes back.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::check::{Check, Way};
+
+/// Names a round; an answer to another round than the present one of its check is too late and changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RoundId {
+    pub(crate) stream: u64,
+    pub(crate) number: u64,
+}
+
+/// A check to be made now: every leg, side by side, within the time-out of the check.
+#[derive(Debug, Clone)]
+pub struct Round {
+    /// Its name.
+    pub id: RoundId,
+    /// What is asked.
+    pub check: Arc<Check>,
+    /// The ways that are asked.
+    pub legs: Vec<Leg>,
+}
+
+/// One way of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leg {
+    /// The way.
+    pub way: Way,
+    /// The mark that its socket must carry: tunnels only.
+    pub mark: Option<u32>,
+    /// Whether it decides. The others are asked to tell people where the fault is.
+    pub decides: bool,
+}
+
+/// What came of a leg.
+pub type LegResult = Result<Passed, Fault>;
+
+/// A leg that passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passed {
+    /// How long the answer took.
+    pub took: Duration,
+}
+
+/// What came of a round: one result for each leg, in their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The round.
+    pub id: RoundId,
+    /// The results.
+    pub results: Vec<LegResult>,
+}
+
+/// Where in a probe a time-out or a close fell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// The connection.
+    Connect,
+    /// TLS.
+    Handshake,
+    /// The request.
+    Request,
+    /// Status line and headers.
+    Head,
+    /// The body.
+    Body,
+    /// An answering datagram.
+    Datagram,
+    /// The end of a program.
+    Exit,
+}
+
+impl std::fmt::Display for Stage {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Connect => "connecting",
+            Self::Handshake => "in the TLS handshake",
+            Self::Request => "sending the request",
+            Self::Head => "waiting for status and headers",
+            Self::Body => "reading the body",
+            Self::Datagram => "waiting for a datagram",
+            Self::Exit => "waiting for the program",
+        })
+    }
+}
+
+/// Why a leg did not pass.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// It took too long.
+    #[error("no answer within {} {stage}", humantime::format_duration(*.limit))]
+    TimedOut {
+        /// The time-out.
+        limit: Duration,
+        /// Where.
+        stage: Stage,
+    },
+    /// Whoever makes the checks reported nothing in time.
+    #[error("no result within {}", humantime::format_duration(*.limit))]
+    Overdue {
+        /// The time-out.
+        limit: Duration,
+    },
+    /// Nobody listens.
+    #[error("connection refused")]
+    Refused,
+    /// The network says that it cannot get there.
+    #[error("{said} {stage}")]
+    Unreachable {
+        /// What it said.
+        said: String,
+        /// Where.
+        stage: Stage,
+    },
+    /// The backend closed, or reset, the connection.
+    #[error("connection closed {stage}")]
+    Closed {
+        /// Where.
+        stage: Stage,
+    },
+    /// Another status than those that are fine.
+    #[error("status {got}, not {}", list(.fine))]
+    Status {
+        /// The status.
+        got: u16,
+        /// Those that are fine.
+        fine: Vec<u16>,
+    },
+    /// The body does not hold the text.
+    #[error("the body's first {read} bytes do not hold {wanted:?}")]
+    Body {
+        /// How much was read.
+        read: usize,
+        /// The text.
+        wanted: String,
+    },
+    /// The answer does not begin with the text.
+    #[error("the answer does not begin with {wanted:?}")]
+    Datagram {
+        /// The text.
+        wanted: String,
+    },
+    /// The answer is no HTTP.
+    #[error("not HTTP: {said}")]
+    NotHttp {
+        /// In what way.
+        said: String,
+    },
+    /// TLS failed.
+    #[error("TLS: {said}")]
+    Tls {
+        /// How.
+        said: String,
+    },
+    /// The program ended otherwise than with 0.
+    #[error("{ended}")]
+    Exit {
+        /// How it ended, and the first line that it wrote to its standard error.
+        ended: String,
+    },
+    /// This machine could not even ask, which tells nothing of the backend.
+    #[error("could not check: {said}")]
+    Local {
+        /// Why.
+        said: String,
+    },
+}
+
+impl Fault {
+    /// Whether it tells nothing of the backend.
+    pub fn is_local(&self) -> bool {
+        matches!(self, Self::Local { .. })
+    }
+}
+
+fn list(statuses: &[u16]) -> String {
+    let words: Vec<String> = statuses.iter().map(u16::to_string).collect();
+    words.join(" or ")
+}
+
+/// What a round says of its backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Passed,
+    Failed,
+    /// No deciding leg failed, and one could not be asked.
+    Nothing,
+}
+
+/// What the last round found, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// In a few words of which ways passed: `tunnel probe failed, direct probe ok`.
+    pub reason: String,
+    /// What went wrong on each way that failed.
+    pub detail: Vec<String>,
+    /// The longest answer of those legs that passed.
+    pub took: Option<Duration>,
+    /// When the round ended.
+    pub at: Instant,
+}
+
+impl Finding {
+    pub(crate) fn new(legs: &[Leg], results: &[LegResult], at: Instant) -> Self {
+        let mut words = Vec::new();
+        for (name, tunnel) in [("tunnel probe", true), ("direct probe", false)] {
+            let those = || legs.iter().zip(results).filter(|(leg, _)| leg.way.is_tunnel() == tunnel);
+            if those().next().is_none() {
+                continue;
+            }
+            let word = if those().any(|(_, result)| matches!(result, Err(fault) if !fault.is_local())) {
+                "failed"
+            } else if those().any(|(_, result)| result.is_err()) {
+                "not possible"
+            } else {
+                "ok"
+            };
+            words.push(format!("{name} {word}"));
+        }
+        let detail = legs.iter().zip(results).filter_map(|(leg, result)| {
+            let fault = result.as_ref().err()?;
+            Some(format!("{}: {fault}", leg.way))
+        });
+        Self {
+            reason: words.join(", "),
+            detail: detail.collect(),
+            took: results.iter().flatten().map(|passed| passed.took).max(),
+            at,
+        }
+    }
+}
+
+pub(crate) fn outcome(legs: &[Leg], results: &[LegResult]) -> Outcome {
+    let deciding = || legs.iter().zip(results).filter(|(leg, _)| leg.decides).map(|(_, result)| result);
+    if deciding().any(|result| matches!(result, Err(fault) if !fault.is_local())) {
+        Outcome::Failed
+    } else if deciding().all(Result::is_ok) {
+        Outcome::Passed
+    } else {
+        Outcome::Nothing
+    }
+}

@@ -1,0 +1,75 @@
+//! What a restart must not forget, in a form that is written to a file.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::check::Who;
+use super::machine::Machine;
+
+/// The version that is written.
+pub const SNAPSHOT_VERSION: u32 = 1;
+
+/// Every verdict, as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// [`SNAPSHOT_VERSION`].
+    pub version: u32,
+    /// The backends of all services.
+    pub backends: Vec<Saved>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(backends: Vec<Saved>) -> Self {
+        Self { version: SNAPSHOT_VERSION, backends }
+    }
+}
+
+/// The verdict on one backend of one service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saved {
+    service: String,
+    backend: String,
+    pub(crate) address: IpAddr,
+    pub(crate) machine: Machine,
+    /// How old the verdict was.
+    age_ms: u64,
+    /// How much of a slow start was over.
+    ramp_ms: Option<u64>,
+    pub(crate) because: Option<String>,
+}
+
+impl Saved {
+    pub(crate) fn new(
+        who: &Who,
+        address: IpAddr,
+        machine: Machine,
+        age: Duration,
+        ramp: Option<Duration>,
+        because: Option<String>,
+    ) -> Self {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            service: who.service.clone(),
+            backend: who.backend.clone(),
+            address,
+            machine,
+            age_ms: ms(age),
+            ramp_ms: ramp.map(ms),
+            because,
+        }
+    }
+
+    pub(crate) fn who(&self) -> Who {
+        Who { service: self.service.clone(), backend: self.backend.clone() }
+    }
+
+    pub(crate) fn age(&self) -> Duration {
+        Duration::from_millis(self.age_ms)
+    }
+
+    pub(crate) fn ramp(&self) -> Option<Duration> {
+        self.ramp_ms.map(Duration::from_millis)
+    }
+}
