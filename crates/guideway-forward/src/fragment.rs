@@ -10,9 +10,10 @@ use crate::record::{FragmentRule, NO_BACKEND, NO_SERVICE, ServiceId};
 use crate::service::{self, Target};
 use crate::{State, send, slot};
 
-/// A fragment without ports: after the others of its datagram. One that comes before the first is placed by its
-/// addresses if the VIP has one UDP service; of a TCP segment it is dropped, since a retransmission is better than
-/// the reset of a backend that does not know the connection.
+/// A fragment without ports: after the others of its datagram, to a backend or to the host. One that comes before the
+/// first is the host's if the VIP has no service of the protocol, and is placed by its addresses if it has one UDP
+/// service; of a TCP segment it is dropped, since a retransmission is better than the reset of a backend that does not
+/// know the connection.
 #[inline(never)]
 pub fn later<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, state: &S) -> Verdict {
     let Some(vip) = state.vip(&parsed.key.dst.octets()) else {
@@ -24,14 +25,17 @@ pub fn later<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, state: &S) ->
     let now = state.now_seconds();
     let hash = datagram_hash(parsed, id, state);
     let placed = known(hash, now, state);
-    let only = match parsed.protocol() {
-        IpProtocol::TCP => vip.only_tcp,
-        IpProtocol::UDP => vip.only_udp,
-        protocol if placed.is_none() => return Verdict::Pass(service::unserved(protocol)),
-        _ => NO_SERVICE,
+    let id = match (&placed, parsed.protocol()) {
+        (Some(place), _) => place.service(),
+        (None, IpProtocol::TCP) => vip.tcp,
+        (None, IpProtocol::UDP) => vip.udp,
+        (None, protocol) => return Verdict::Pass(service::unserved(protocol)),
     };
-    let id = placed.map_or(only, |place| place.service());
-    let Some(target) = Target::of(id, state).filter(|_| id != NO_SERVICE) else {
+    if id == NO_SERVICE {
+        return Verdict::Pass(Pass::NoService);
+    }
+    // Of several services nobody knows which.
+    let Some(target) = Target::of(id, state) else {
         return Verdict::Drop(Drop::UnknownFragment);
     };
     if target.policy.fragments() == FragmentRule::Drop {
@@ -59,6 +63,14 @@ pub fn later<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, state: &S) ->
     }
     remember(hash, target.id, local, now, state);
     send::to_backend(packet, parsed, (&target, local), place.hash, state)
+}
+
+/// The first fragment of a datagram to a VIP, but to a port that no service has: the others are the host's too.
+#[inline(never)]
+pub fn leave<S: State>(parsed: &Parsed, state: &S) {
+    if let Some(id) = parsed.fragment.datagram_id() {
+        remember(datagram_hash(parsed, id, state), NO_SERVICE, 0, state.now_seconds(), state);
+    }
 }
 
 /// The secret hash of a datagram: source, destination, identification, and protocol in IPv4. In IPv6 addresses and

@@ -45,21 +45,21 @@ impl Verdict {
 /// Builds the reasons and the flat [`Outcome`] from one list, so that no reason is without a counter.
 macro_rules! outcomes {
     (
-        $(#[$answer_doc:meta])* Answer { $($(#[$ad:meta])* $a:ident => $aout:ident = $an:literal,)* }
-        $(#[$pass_doc:meta])* Pass { $($(#[$pd:meta])* $p:ident => $pout:ident = $pn:literal,)* }
-        $(#[$drop_doc:meta])* Drop { $($(#[$dd:meta])* $d:ident => $dout:ident = $dn:literal,)* }
+        $(#[$answer_doc:meta])* Answer { $(#[doc = $ad:literal] $a:ident => $aout:ident = $an:literal,)* }
+        $(#[$pass_doc:meta])* Pass { $(#[doc = $pd:literal] $p:ident => $pout:ident = $pn:literal,)* }
+        $(#[$drop_doc:meta])* Drop { $(#[doc = $dd:literal] $d:ident => $dout:ident = $dn:literal,)* }
     ) => {
         $(#[$answer_doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Answer { $($(#[$ad])* $a,)* }
+        pub enum Answer { $(#[doc = $ad] $a,)* }
 
         $(#[$pass_doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Pass { $($(#[$pd])* $p,)* }
+        pub enum Pass { $(#[doc = $pd] $p,)* }
 
         $(#[$drop_doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Drop { $($(#[$dd])* $d,)* }
+        pub enum Drop { $(#[doc = $dd] $d,)* }
 
         /// Every verdict with its reason, flat: the index of exactly one counter a packet.
         ///
@@ -69,9 +69,9 @@ macro_rules! outcomes {
         pub enum Outcome {
             /// Sent to a backend.
             Forwarded,
-            $($(#[$ad])* $aout,)*
-            $($(#[$pd])* $pout,)*
-            $($(#[$dd])* $dout,)*
+            $(#[doc = $ad] $aout,)*
+            $(#[doc = $pd] $pout,)*
+            $(#[doc = $dd] $dout,)*
         }
 
         impl Answer {
@@ -120,6 +120,16 @@ macro_rules! outcomes {
                     $(Outcome::$dout => $dn,)*
                 }
             }
+
+            /// What it means, in one sentence: the text of its documentation.
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    Outcome::Forwarded => "Sent to a backend.",
+                    $(Outcome::$aout => $ad.trim_ascii(),)*
+                    $(Outcome::$pout => $pd.trim_ascii(),)*
+                    $(Outcome::$dout => $dd.trim_ascii(),)*
+                }
+            }
         }
     };
 }
@@ -163,7 +173,7 @@ outcomes! {
         BadSource => DroppedBadSource = "dropped_bad_source",
         /// The source is one of our own outer sources: a loop.
         OwnSource => DroppedOwnSource = "dropped_own_source",
-        /// Encapsulated already (GUE to a VIP): wrapping it again would make a loop grow.
+        /// Encapsulated already: to the port of GUE, and the service's backends are behind GUE too.
         AlreadyEncapsulated => DroppedAlreadyEncapsulated = "dropped_already_encapsulated",
         /// The service does not take fragments.
         Fragment => DroppedFragment = "dropped_fragment",
@@ -236,11 +246,11 @@ impl Kind {
 
 /// Builds [`Event`] with its names.
 macro_rules! events {
-    ($($(#[$doc:meta])* $event:ident = $name:literal,)*) => {
+    ($(#[doc = $doc:literal] $event:ident = $name:literal,)*) => {
         /// Something worth counting that is not a packet's fate; a packet may raise none or several.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u32)]
-        pub enum Event { $($(#[$doc])* $event,)* }
+        pub enum Event { $(#[doc = $doc] $event,)* }
 
         impl Event {
             /// All events, in the order of their counters.
@@ -248,6 +258,11 @@ macro_rules! events {
 
             /// A stable name for metrics and JSON.
             pub const fn as_str(self) -> &'static str { match self { $(Event::$event => $name,)* } }
+
+            /// What it means, in one sentence: the text of its documentation.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Event::$event => $doc.trim_ascii(),)* }
+            }
         }
     };
 }
@@ -310,6 +325,7 @@ mod tests {
         for (index, outcome) in Outcome::ALL.iter().enumerate() {
             assert_eq!(outcome.index() as usize, index);
             assert!(outcome.as_str().starts_with(outcome.kind().as_str()), "{}", outcome.as_str());
+            assert!(outcome.meaning().ends_with('.') && !outcome.meaning().starts_with(' '));
         }
     }
 

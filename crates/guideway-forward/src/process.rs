@@ -39,7 +39,7 @@ fn decide<P: Packet, S: State>(packet: &mut P, state: &S) -> Verdict {
         return other_protocol(packet, &parsed, state);
     }
     let Some(target) = service::find(&parsed.key, state) else {
-        return Verdict::Pass(service::missing(&parsed.key, state));
+        return unserved(&parsed, state);
     };
     if let Some(reason) = service::refuses(&parsed, state) {
         return Verdict::Drop(reason);
@@ -123,6 +123,16 @@ fn first_fragment<P: Packet, S: State>(
         Choice::NoBackend => answer::no_backend(packet, parsed, target.policy, state),
         Choice::Orphan => answer::orphan(packet, parsed),
     }
+}
+
+/// What no service is for. If it is the first fragment of a datagram to a VIP, the others are the host's as well.
+#[inline(never)]
+fn unserved<S: State>(parsed: &Parsed, state: &S) -> Verdict {
+    let reason = service::missing(&parsed.key, state);
+    if reason == Pass::NoService {
+        fragment::leave(parsed, state);
+    }
+    Verdict::Pass(reason)
 }
 
 /// What is neither TCP nor UDP: ICMP, tunnels, and what no service can be for.

@@ -41,6 +41,8 @@ pub fn to_backend<P: Packet, S: State>(
     if parsed.ip_length > room {
         return does_not_fit(packet, parsed, room as u32, state);
     }
+    // In a GUE tunnel, a packet to the port of GUE would be unwrapped twice, or wrapped again at each turn of a loop. To a
+    // backend behind any other tunnel that port is one like all others.
     let is_gue = matches!(status.tunnel(), Tunnel::GueDirect | Tunnel::GueHeader);
     if is_gue && parsed.protocol() == IpProtocol::UDP && parsed.is_tunnelled(status.gue_port()) {
         return Verdict::Drop(Drop::AlreadyEncapsulated);

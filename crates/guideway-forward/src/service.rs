@@ -1,6 +1,6 @@
 //! Step one: which service a packet is for, and whether it may be for one at all.
 
-use guideway_wire::{FlowKey, IpProtocol, Parsed, gue};
+use guideway_wire::{FlowKey, IpProtocol, Parsed};
 
 use crate::State;
 use crate::outcome::{Drop, Pass};
@@ -85,9 +85,6 @@ pub fn refuses<S: State>(parsed: &Parsed, state: &S) -> Option<Drop> {
     }
     if state.settings().is_own_source(&parsed.key.src.octets()) {
         return Some(Drop::OwnSource);
-    }
-    if parsed.is_tunnelled(gue::PORT) {
-        return Some(Drop::AlreadyEncapsulated);
     }
     None
 }

@@ -1,6 +1,8 @@
 //! Service look-up: exact address and port, any port of an address, and prefixes by longest match.
 
-use guideway_forward::record::{NO_SERVICE, ServiceId, ServiceKey, Vip};
+use std::collections::{BTreeSet, HashMap};
+
+use guideway_forward::record::{ServiceId, ServiceKey, Vip};
 
 use crate::exact::{Index, Key, mix};
 
@@ -40,6 +42,7 @@ struct PrefixLength {
 impl Lookup {
     /// Indexes the bindings. Of two that are alike the later wins; who calls this refuses such pairs before.
     pub fn build(bindings: &[Binding]) -> Self {
+        let around = Around::build(bindings);
         let single: Vec<_> = bindings.iter().filter(|binding| binding.prefix_bits == 128).collect();
         let mut lengths: Vec<u8> =
             bindings.iter().map(|binding| binding.prefix_bits).filter(|&bits| bits < 128).collect();
@@ -53,13 +56,13 @@ impl Lookup {
                 PrefixLength {
                     bits,
                     services: Index::build(of_length.iter().map(|binding| (binding.key(), binding.service))),
-                    addresses: vips(&of_length, bindings),
+                    addresses: around.index(&of_length),
                 }
             })
             .collect();
         Self {
             exact: Index::build(single.iter().map(|binding| (binding.key(), binding.service))),
-            addresses: vips(&single, bindings),
+            addresses: around.index(&single),
             prefixes,
             bindings: bindings.to_vec(),
         }
@@ -118,26 +121,40 @@ impl Lookup {
     }
 }
 
-/// What is known of each address (or prefix) of `of`, given all bindings.
-fn vips(of: &[&Binding], all: &[Binding]) -> Index<Masked, Vip> {
-    Index::build(of.iter().map(|binding| {
-        let only = |protocol| {
-            let mut services = all
-                .iter()
-                .filter(|other| {
-                    other.protocol == protocol
-                        && other.prefix_bits <= binding.prefix_bits
-                        && mask(binding.address, other.prefix_bits) == mask(other.address, other.prefix_bits)
-                })
-                .map(|other| other.service);
-            match (services.next(), services.next()) {
-                (Some(service), None) => service,
-                _ => NO_SERVICE,
-            }
-        };
-        let vip = Vip { only_tcp: only(6), only_udp: only(17) };
-        (Masked(mask(binding.address, binding.prefix_bits)), vip)
-    }))
+/// All services of each prefix of each length, whatever the port.
+#[derive(Default)]
+struct Around {
+    /// By length and address.
+    vips: HashMap<(u8, [u8; 16]), Vip>,
+    lengths: BTreeSet<u8>,
+}
+
+impl Around {
+    fn build(bindings: &[Binding]) -> Self {
+        let mut around = Self::default();
+        for binding in bindings {
+            let prefix = (binding.prefix_bits, mask(binding.address, binding.prefix_bits));
+            let vip = around.vips.entry(prefix).or_insert(Vip::EMPTY);
+            *vip = vip.with(binding.protocol, binding.service);
+            around.lengths.insert(binding.prefix_bits);
+        }
+        around
+    }
+
+    /// What is known of a binding's address or prefix: by itself, and by all prefixes around it.
+    fn vip(&self, binding: &Binding) -> Vip {
+        let wider = self.lengths.range(..=binding.prefix_bits);
+        wider
+            .filter_map(|&bits| self.vips.get(&(bits, mask(binding.address, bits))))
+            .fold(Vip::EMPTY, |vip, other| vip.with(6, other.tcp).with(17, other.udp))
+    }
+
+    /// The same of each of these bindings.
+    fn index(&self, of: &[&Binding]) -> Index<Masked, Vip> {
+        let vip =
+            |binding: &&Binding| (Masked(mask(binding.address, binding.prefix_bits)), self.vip(binding));
+        Index::build(of.iter().map(vip))
+    }
 }
 
 impl Binding {
@@ -180,6 +197,8 @@ fn mask(address: [u8; 16], bits: u8) -> [u8; 16] {
 
 #[cfg(test)]
 mod tests {
+    use guideway_forward::record::{NO_SERVICE, SEVERAL_SERVICES};
+
     use super::*;
 
     fn v4(a: u8, b: u8, c: u8, d: u8) -> [u8; 16] {
@@ -217,8 +236,17 @@ mod tests {
             binding(v4(192, 0, 2, 1), 128, 443, 6, 3),
         ]);
         let vip = lookup.vip(&v4(192, 0, 2, 1)).unwrap();
-        assert_eq!(vip, Vip { only_tcp: NO_SERVICE, only_udp: ServiceId(1) });
+        assert_eq!(vip, Vip { tcp: SEVERAL_SERVICES, udp: ServiceId(1) });
         assert_eq!(lookup.vip(&v4(192, 0, 2, 2)), None);
+    }
+
+    #[test]
+    fn a_service_on_several_ports_is_one_service() {
+        let lookup = Lookup::build(&[
+            binding(v4(192, 0, 2, 1), 128, 80, 6, 2),
+            binding(v4(192, 0, 2, 1), 128, 443, 6, 2),
+        ]);
+        assert_eq!(lookup.vip(&v4(192, 0, 2, 1)).unwrap().tcp, ServiceId(2));
     }
 
     #[test]
@@ -227,8 +255,9 @@ mod tests {
             binding(v4(192, 0, 2, 0), 96 + 24, 0, 17, 1),
             binding(v4(192, 0, 2, 1), 128, 53, 17, 2),
         ]);
-        assert_eq!(lookup.vip(&v4(192, 0, 2, 1)).unwrap().only_udp, NO_SERVICE);
-        assert_eq!(lookup.vip(&v4(192, 0, 2, 9)).unwrap().only_udp, ServiceId(1));
+        let vip = |last| lookup.vip(&v4(192, 0, 2, last)).unwrap();
+        assert_eq!((vip(1).udp, vip(9).udp), (SEVERAL_SERVICES, ServiceId(1)));
+        assert_eq!((vip(1).tcp, vip(9).tcp), (NO_SERVICE, NO_SERVICE));
         assert!(lookup.has_any_port() && lookup.has_prefixes());
     }
 

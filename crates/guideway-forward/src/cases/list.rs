@@ -371,6 +371,18 @@ fn fragments() -> Vec<Case> {
     let tiny = packets::fragment_v4(6, 3, 0, true, &[0; 16]);
     let overlap = packets::fragment_v4(6, 3, 8, true, &[0; 16]);
     let tcp_later = packets::fragment_v4(6, 4, 24, false, &[0; 16]);
+    let mut udp_alone = World::usual(Slot::settled_on(1));
+    udp_alone.services.retain(|service| service.protocol == 17);
+    let tcp_first = packets::fragment_v4(
+        6,
+        4,
+        0,
+        true,
+        &[0, 1, 0, 80, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0],
+    );
+    let other_port =
+        packets::fragment_v4(17, 5, 0, true, &[0x10, 0, 0, 9, 0, 40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let its_rest = packets::fragment_v4(17, 5, 16, false, &[0; 24]);
     vec![
         case(
             "fragments in order keep together",
@@ -404,6 +416,25 @@ fn fragments() -> Vec<Case> {
                 drops(&tiny, Outcome::DroppedTinyFragment),
                 drops(&overlap, Outcome::DroppedOverlappingFragment),
                 drops(&tcp_later, Outcome::DroppedUnknownFragment),
+            ],
+        ),
+        case(
+            "fragments of a protocol that the VIP does not serve pass, first or later",
+            udp_alone,
+            vec![
+                passes(&tcp_later, Outcome::PassedNoService),
+                passes(&tcp_first, Outcome::PassedNoService),
+                passes(&tcp_later, Outcome::PassedNoService),
+            ],
+        ),
+        case(
+            "the rest of a datagram to a port that nobody serves passes as its first fragment does",
+            World::usual(Slot::settled_on(1)),
+            vec![
+                passes(&other_port, Outcome::PassedNoService),
+                passes(&its_rest, Outcome::PassedNoService),
+                reaches(&a, 2),
+                reaches(&b, 2),
             ],
         ),
     ]
@@ -471,6 +502,8 @@ fn edges() -> Vec<Case> {
     let mut prefix = ServiceSpec::new(Address::v4([203, 0, 113, 0]), 0, 6, Slot::settled_on(3));
     prefix.prefix_bits = Some(96 + 24);
     any.services.push(prefix);
+    let to_gue = patched(&datagram, 36, &6080u16.to_be_bytes());
+    let in_gue = any.clone().with_tunnel(Tunnel::GueDirect, true);
     vec![
         case(
             "what is not for a VIP passes untouched",
@@ -563,10 +596,25 @@ fn edges() -> Vec<Case> {
             vec![
                 reaches(&datagram, 2),
                 reaches(&patched(&datagram, 36, &[0, 9]), 3),
-                drops(&patched(&datagram, 36, &6080u16.to_be_bytes()), Outcome::DroppedAlreadyEncapsulated),
+                reaches(&to_gue, 3),
                 reaches(&patched(&syn, 30, &[203, 0, 113, 77]), 4),
                 passes(&patched(&syn, 30, &[203, 0, 114, 77]), Outcome::PassedNotVip),
                 passes(&patched(&datagram, 30, &[203, 0, 113, 77]), Outcome::PassedNoService),
+            ],
+        ),
+        case(
+            "a packet in GUE is not put into GUE again",
+            in_gue,
+            vec![
+                drops(&to_gue, Outcome::DroppedAlreadyEncapsulated),
+                step(
+                    &datagram,
+                    Outcome::Forwarded,
+                    Output::Frame(
+                        tunnelled(&datagram, Tunnel::GueDirect, true, 2),
+                        hash_bytes(Tunnel::GueDirect, true),
+                    ),
+                ),
             ],
         ),
         case(

@@ -85,18 +85,8 @@ impl Memory {
                 Some(bits) => memory.prefixes.push((spec.address, bits, key.port, spec.protocol, id)),
                 None => {
                     memory.exact.insert(key, id);
-                    let vip = memory.vips.entry(spec.address).or_insert(Vip::AMBIGUOUS);
-                    let alone = world
-                        .services
-                        .iter()
-                        .filter(|other| other.address == spec.address && other.protocol == spec.protocol)
-                        .count()
-                        == 1;
-                    match spec.protocol {
-                        6 if alone => vip.only_tcp = id,
-                        17 if alone => vip.only_udp = id,
-                        _ => {}
-                    }
+                    let vip = memory.vips.entry(spec.address).or_insert(Vip::EMPTY);
+                    *vip = vip.with(spec.protocol, id);
                 }
             }
             for &(server, local) in &spec.quic_servers {
@@ -176,8 +166,13 @@ impl Services for Memory {
     }
 
     fn vip(&self, address: &[u8; 16]) -> Option<Vip> {
-        let inside = || self.prefixes.iter().any(|prefix| in_prefix(address, &prefix.0, prefix.1));
-        self.vips.get(address).copied().or_else(|| inside().then_some(Vip::AMBIGUOUS))
+        let around = self.prefixes.iter().filter(|prefix| in_prefix(address, &prefix.0, prefix.1));
+        let vip = around
+            .fold(None, |vip: Option<Vip>, prefix| Some(vip.unwrap_or(Vip::EMPTY).with(prefix.3, prefix.4)));
+        match (self.vips.get(address), vip) {
+            (Some(exact), Some(vip)) => Some(vip.with(6, exact.tcp).with(17, exact.udp)),
+            (exact, vip) => exact.copied().or(vip),
+        }
     }
 
     fn service(&self, id: ServiceId) -> Option<&Service> {

@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Names a service record; at most 65,535 services, since [`NO_SERVICE`] is taken.
+/// Names a service record: below [`MAX_SERVICES`].
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -11,6 +11,12 @@ pub struct ServiceId(pub u16);
 
 /// The service id that names no service.
 pub const NO_SERVICE: ServiceId = ServiceId(u16::MAX);
+
+/// The service id that stands for several services where one could be named.
+pub const SEVERAL_SERVICES: ServiceId = ServiceId(u16::MAX - 1);
+
+/// The most services: the ids above stand for none and for several.
+pub const MAX_SERVICES: u16 = SEVERAL_SERVICES.0;
 
 /// The key of an exact-port service, or of an any-port one with port 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -78,22 +84,53 @@ impl PrefixKey {
 
 /// What is known of an address that is a VIP, or inside a virtual prefix, whatever the port.
 ///
-/// A later fragment has no ports; it can be placed when the address has one service of its protocol. Where there are
-/// several or none the field holds [`NO_SERVICE`].
+/// A later fragment has no ports; it can be placed when the address has one service of its protocol, and is the host's
+/// when it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Vip {
-    /// The only TCP service of this address.
-    pub only_tcp: ServiceId,
-    /// The only UDP service of this address.
-    pub only_udp: ServiceId,
+    /// The TCP service of this address; [`NO_SERVICE`] or [`SEVERAL_SERVICES`] when it is not one.
+    pub tcp: ServiceId,
+    /// The UDP service of this address, likewise.
+    pub udp: ServiceId,
 }
 
 impl Vip {
-    /// A VIP without an unambiguous service.
-    pub const AMBIGUOUS: Vip = Vip { only_tcp: NO_SERVICE, only_udp: NO_SERVICE };
+    /// An address without a service.
+    pub const EMPTY: Vip = Vip { tcp: NO_SERVICE, udp: NO_SERVICE };
+
+    /// With one service more, of IP protocol 6 or 17; others have no services.
+    #[must_use]
+    pub fn with(mut self, protocol: u8, service: ServiceId) -> Vip {
+        let field = match protocol {
+            6 => &mut self.tcp,
+            17 => &mut self.udp,
+            _ => return self,
+        };
+        *field = match (*field, service) {
+            (NO_SERVICE, service) => service,
+            (known, NO_SERVICE) => known,
+            (known, service) if known == service => known,
+            _ => SEVERAL_SERVICES,
+        };
+        self
+    }
 }
 
 const _: () = assert!(size_of::<ServiceKey>() == 20);
 const _: () = assert!(size_of::<PrefixKey>() == 24);
 const _: () = assert!(size_of::<Vip>() == 4);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_knows_none_one_or_several_services_of_a_protocol() {
+        let [a, b] = [ServiceId(1), ServiceId(2)];
+        let vip = Vip::EMPTY.with(6, a).with(6, a).with(17, a).with(17, b).with(132, b);
+        assert_eq!(vip, Vip { tcp: a, udp: SEVERAL_SERVICES });
+        assert_eq!(vip.with(6, NO_SERVICE), vip);
+        assert_eq!(Vip::EMPTY.with(17, b).tcp, NO_SERVICE);
+    }
+}

@@ -15,10 +15,10 @@ pub mod slot;
 pub use backend::{Backend, BackendSpec, BackendState, NextHop};
 pub use flow::{Bucket, Class, Entry, Info, Tag};
 pub use fragment::{FragmentBucket, FragmentEntry};
-pub use key::{NO_SERVICE, PrefixKey, ServiceId, ServiceKey, Vip};
+pub use key::{MAX_SERVICES, NO_SERVICE, PrefixKey, SEVERAL_SERVICES, ServiceId, ServiceKey, Vip};
 pub use service::{Active, FragmentRule, NoBackendRule, OrphanRule, Policy, Service, TableRef, UdpRule};
 pub use settings::{Network, Settings};
 pub use slot::{NO_BACKEND, Slot};
 
 /// Raised whenever a record changes its layout or its meaning; pinned maps of another version are not adopted.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;
