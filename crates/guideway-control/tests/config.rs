@@ -114,6 +114,43 @@ fn a_backend_cannot_have_a_port_of_its_own() {
 }
 
 #[test]
+fn the_range_of_varying_outer_sources_is_the_balancers_alone() {
+    let (line, message, _) = only_problem(&file("outer_source = \"entropy\"", ""));
+    assert_eq!(
+        (line, message.as_str()),
+        (12, "`10.0.0.1` lies in `10.0.0.0/16`, where the outer sources vary")
+    );
+    let range = |service: &str, vip: &str| {
+        file(&format!("outer_source = \"entropy\"\n{service}"), "")
+            .replace("10.0.0.254", "172.16.0.1")
+            .replace("192.0.2.10", vip)
+    };
+    let (_, message, _) = only_problem(&range("", "172.16.3.4"));
+    assert_eq!(message, "`172.16.3.4/32` meets `172.16.0.0/16`, where the outer sources vary");
+    for (tunnel, bits) in [("ipip", 16), ("gre", 16), ("gue", 0), ("gue-header", 0)] {
+        let config = parse(&range(&format!("encapsulation = \"{tunnel}\""), "192.0.2.10")).unwrap();
+        let service = &config.services[0];
+        assert_eq!(service.source_entropy_bits(service.backends[0].address), bits, "{tunnel}");
+        assert_eq!(service.source_entropy_bits("2001:db8::1".parse().unwrap()), 2 * bits, "{tunnel}");
+    }
+    // In GUE the port varies, so the address need not.
+    parse(&file("outer_source = \"entropy\"\nencapsulation = \"gue\"", "")).unwrap();
+}
+
+#[test]
+fn the_port_of_gue_is_refused_only_where_the_tunnel_is_gue() {
+    let on_port = |port: &str, service: &str| {
+        file(service, "").replace("port = 80", &format!("port = {port}")).replace("\"tcp\"", "\"udp\"")
+    };
+    let gue = "encapsulation = \"gue\"";
+    let (line, message, _) = only_problem(&on_port("[80, 6080]", gue));
+    assert_eq!((line, message.contains("port 6080 is that of the tunnels")), (7, true), "{message}");
+    parse(&on_port("[80, 6080]", "")).unwrap();
+    parse(&on_port("\"any\"", gue)).unwrap();
+    parse(&file(gue, "").replace("port = 80", "port = 6080")).unwrap();
+}
+
+#[test]
 fn duplicates_are_refused_and_both_places_shown() {
     let again =
         "\n[[service]]\nname = \"other\"\nvip = \"192.0.2.10\"\nport = [8080, 80]\nprotocol = \"tcp\"\n";

@@ -19,6 +19,26 @@ fn frame(client: u16, flags: u8) -> Vec<u8> {
     frame
 }
 
+/// The same between any two ports of 198.51.100.7 and 192.0.2.10, as UDP with a payload.
+fn datagram(from: u16, to: u16, payload: &[u8]) -> Vec<u8> {
+    let mut datagram = frame(from, 0);
+    datagram.truncate(34);
+    let length = 8 + payload.len() as u16;
+    datagram[23] = 17;
+    datagram[16..18].copy_from_slice(&(20 + length).to_be_bytes());
+    for word in [from, to, length, 0] {
+        datagram.extend(word.to_be_bytes());
+    }
+    datagram.extend(payload);
+    datagram
+}
+
+fn found(frames: &[Vec<u8>]) -> Vec<String> {
+    let mut servers = Servers::default();
+    frames.iter().for_each(|frame| servers.observe(frame));
+    servers.found().iter().map(ToString::to_string).collect()
+}
+
 fn servers() -> Servers {
     let mut servers = Servers::default();
     servers.observe(&frame(40_000, 0x02));
@@ -35,6 +55,57 @@ fn backend(replay: &mut Replay, at: Duration, frame: &[u8]) -> String {
 fn a_syn_makes_its_destination_a_service() {
     let found = servers().found();
     assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), ["192.0.2.10:80/tcp"]);
+}
+
+#[test]
+fn a_guess_yields_to_what_is_certain() {
+    // A client on a low port: without the SYN it is taken for the server.
+    assert_eq!(found(&[frame(20, 0x10)]), ["198.51.100.7:20/tcp"]);
+    assert_eq!(found(&[frame(20, 0x10), frame(20, 0x02), frame(20, 0x10)]), ["192.0.2.10:80/tcp"]);
+    let initial = [0xc0, 0, 0, 0, 1, 8];
+    assert_eq!(found(&[datagram(50_000, 4_433, &initial)]), ["192.0.2.10:4433/udp"]);
+    assert_eq!(found(&[datagram(53, 50_000, &[1])]), ["198.51.100.7:53/udp"]);
+}
+
+#[test]
+fn what_goes_to_a_group_shows_no_server() {
+    let mut group = datagram(5_353, 5_353, &[1]);
+    group[30..34].copy_from_slice(&[224, 0, 0, 251]);
+    assert!(found(&[group]).is_empty());
+}
+
+#[test]
+fn a_scan_of_every_port_becomes_as_many_services_as_there_may_be() {
+    let mut servers = Servers::default();
+    for port in 1..=u16::MAX {
+        let mut syn = frame(40_000, 0x02);
+        syn[36..38].copy_from_slice(&port.to_be_bytes());
+        servers.observe(&syn);
+    }
+    let services = servers.services(4);
+    assert_eq!(services.len(), guideway_control::replay::auto::MAX_SERVICES);
+    let mut replay = Replay::new(services, 1_024, Vec::new()).unwrap();
+    assert!(matches!(
+        replay.frame(Duration::ZERO, &frame(40_000, 0x02)).unwrap().verdict,
+        Verdict::Forward(_)
+    ));
+}
+
+#[test]
+fn more_services_than_the_forwarder_can_name_are_refused() {
+    let listen = servers().found()[0];
+    let mut services = servers().services(1);
+    let one = services.remove(0);
+    let many = (0..=u32::from(guideway_forward::record::MAX_SERVICES)).map(|number| {
+        let network = std::net::IpAddr::from(std::net::Ipv4Addr::from_bits(0x0a00_0000 + number)).into();
+        guideway_control::controller::spec::ServiceSpec {
+            name: number.to_string(),
+            listen: vec![guideway_control::controller::spec::Listen { network, ..listen }],
+            ..one.clone()
+        }
+    });
+    let error = Replay::new(many.collect(), 64, Vec::new()).unwrap_err();
+    assert!(error.to_string().contains("services"), "{error}");
 }
 
 #[test]

@@ -1,17 +1,18 @@
 //! One service: its own settings over the defaults, checked against its address, protocol and backends.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use guideway_hash::TableSize;
 use ipnet::IpNet;
 
 use super::build_health;
+use super::build_tunnel::TunnelCheck;
 use super::model::{Backend, MAX_BACKENDS, Ports, Quic, Service, Underlay};
 use super::problem::Problem;
-use super::raw::{RawBackend, RawPort, RawQuic, RawServerId, RawService, RawSettings, RawTableSize};
+use super::raw::{RawBackend, RawPort, RawQuic, RawService, RawSettings, RawTableSize};
 use super::reader::At;
+use super::server_id::RawServerId;
 use super::source::Span;
 use super::value::Bounded;
 use super::words::{
@@ -21,9 +22,6 @@ use super::words::{
 
 /// The longest connection id of QUIC version 1 (RFC 9000 section 17.2).
 const MAX_CONNECTION_ID: u64 = 20;
-
-/// No IPv6 link may carry less (RFC 8200 section 5).
-const IPV6_MIN_MTU: u16 = 1280;
 
 const DEFAULT_IDLE_TCP: Duration = Duration::from_secs(900);
 const DEFAULT_IDLE_UDP: Duration = Duration::from_secs(30);
@@ -54,9 +52,6 @@ impl ServiceBuilder<'_> {
         let (vips, vip_places) = self.vips(problems);
         let ports = self.ports(problems);
         let quic = self.raw.quic.as_ref().and_then(|quic| self.quic(quic, protocol, problems));
-        let encapsulation =
-            self.pick(|settings| settings.encapsulation.as_ref()).unwrap_or(Encapsulation::Ipip);
-        self.check_addresses(&vips, encapsulation, problems);
         let backends = self.backends(&ports, quic, problems);
         let (table_size, table_size_auto) = self.table_size(&backends, problems);
         let idle = match protocol {
@@ -80,7 +75,9 @@ impl ServiceBuilder<'_> {
             table_size,
             table_size_auto,
             hash_key: self.pick(|settings| settings.hash_key.as_ref()).unwrap_or(HashKey::FiveTuple),
-            encapsulation,
+            encapsulation: self
+                .pick(|settings| settings.encapsulation.as_ref())
+                .unwrap_or(Encapsulation::Ipip),
             outer_source: self.pick(|settings| settings.outer_source.as_ref()).unwrap_or(OuterSource::Fixed),
             fragments: self.pick(|settings| settings.fragments.as_ref()).unwrap_or(Fragments::Cache),
             orphans: self.pick(|settings| settings.orphans.as_ref()).unwrap_or(Orphans::Reset),
@@ -93,6 +90,14 @@ impl ServiceBuilder<'_> {
             health,
             backends,
         };
+        TunnelCheck {
+            service: &service,
+            vips: &vip_places,
+            ports: self.raw.port.as_ref(),
+            backends: self.backends,
+            underlay: self.underlay,
+        }
+        .run(problems);
         (service, vip_places)
     }
 
@@ -204,47 +209,6 @@ impl ServiceBuilder<'_> {
         })
     }
 
-    /// Whether tunnels of this kind can join these addresses at all.
-    fn check_addresses(&self, vips: &[IpNet], encapsulation: Encapsulation, problems: &mut Vec<Problem>) {
-        let mut missing_source = [false; 2];
-        for backend in self.backends {
-            let Some(address) = &backend.value.address else { continue };
-            check_address(address, vips, self.underlay, problems);
-            let v6 = address.value.is_ipv6();
-            if self.underlay.source_for(address.value).is_none() && !missing_source[usize::from(v6)] {
-                missing_source[usize::from(v6)] = true;
-                let (family, key, example) = if v6 {
-                    ("IPv6", "source_v6", "2001:db8:ffff::1")
-                } else {
-                    ("IPv4", "source_v4", "10.0.0.254")
-                };
-                problems.push(
-                    Problem::new(
-                        address.span.clone(),
-                        format!("tunnels to {family} backends need a source address"),
-                    )
-                    .label(format!("an {family} backend"))
-                    .help(format!("add `{key} = \"{example}\"` to `[underlay]`: this machine's own address")),
-                );
-            }
-            let room = self.underlay.mtu.saturating_sub(encapsulation.overhead(v6));
-            if room < IPV6_MIN_MTU && vips.iter().any(|vip| matches!(vip, IpNet::V6(_))) {
-                problems.push(
-                    Problem::new(
-                        address.span.clone(),
-                        format!("an IPv6 service needs room for {IPV6_MIN_MTU} bytes, and the tunnel leaves {room}"),
-                    )
-                    .label(format!("{encapsulation} adds {} bytes", encapsulation.overhead(v6)))
-                    .help(format!(
-                        "`[underlay] mtu` must be {} at least",
-                        u32::from(IPV6_MIN_MTU) + u32::from(encapsulation.overhead(v6))
-                    )),
-                );
-                break;
-            }
-        }
-    }
-
     fn backends(&self, ports: &Ports, quic: Option<Quic>, problems: &mut Vec<Problem>) -> Vec<Backend> {
         if let Some(first_too_many) = self.backends.get(MAX_BACKENDS) {
             problems.push(
@@ -303,23 +267,7 @@ impl ServiceBuilder<'_> {
             }
             return None;
         };
-        let length = u32::from(quic.server_id_length);
-        let fits = |number: u64| length >= 8 || number >> (8 * length) == 0;
-        let read = match &id.value {
-            RawServerId::Number(number) => fits(*number).then_some(*number),
-            RawServerId::Bytes(bytes) if bytes.len() == usize::from(quic.server_id_length) => {
-                Some(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-            }
-            RawServerId::Bytes(_) => None,
-        };
-        if read.is_none() {
-            problems.push(
-                Problem::new(id.span.clone(), format!("the server ids of this service have {length} bytes"))
-                    .label("another length")
-                    .help(format!("write {} hexadecimal digits in quotes", 2 * length)),
-            );
-        }
-        read
+        RawServerId::read(id, quic, problems)
     }
 
     fn table_size(&self, backends: &[Backend], problems: &mut Vec<Problem>) -> (TableSize, bool) {
@@ -378,32 +326,6 @@ fn slots(size: &At<RawTableSize>) -> Result<Option<TableSize>, Problem> {
             .label("not a prime from 2 to 5000011")
             .help(format!("use {}, or `\"auto\"`", nearest.join(" or ")))
     })
-}
-
-fn check_address(address: &At<IpAddr>, vips: &[IpNet], underlay: &Underlay, problems: &mut Vec<Problem>) {
-    let ip = address.value;
-    if ip.is_unspecified() || ip.is_multicast() || ip.is_loopback() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) {
-        problems.push(
-            Problem::new(address.span.clone(), format!("`{ip}` cannot be a backend"))
-                .label("not the address of one other host"),
-        );
-    }
-    if vips.iter().any(|vip| vip.contains(&ip)) {
-        problems.push(
-            Problem::new(
-                address.span.clone(),
-                format!("the backend `{ip}` lies within a virtual address of the service"),
-            )
-            .label("the tunnel would come back here")
-            .help("give the backend's own address; the virtual one belongs on its loopback"),
-        );
-    }
-    if underlay.source_for(ip) == Some(ip) {
-        problems.push(
-            Problem::new(address.span.clone(), format!("`{ip}` is the balancer's own tunnel source"))
-                .label("both ends of the tunnel"),
-        );
-    }
 }
 
 /// Direct server return leaves ports alone, so a backend can only listen where the service does.

@@ -1,16 +1,17 @@
 //! Scripted events of a replay: what happens to backends, and when.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 
-use super::model::Config;
+use super::model::{Backend, Config, Service};
 use super::problem::{Problem, Problems, nearest, one_of};
 use super::raw::{MAX_WEIGHT, Name};
 use super::reader::{At, FromSection, Section};
-use super::source::Source;
+use super::server_id::RawServerId;
+use super::source::{Source, Span};
 use super::value::{Bounded, Time};
 use super::words::EventKind;
 use super::{document, finish};
@@ -44,6 +45,8 @@ pub enum Action {
         address: IpAddr,
         /// Its share of new flows.
         weight: u32,
+        /// Its QUIC server id, big-endian, of the length that the service says.
+        server_id: Option<u64>,
     },
     /// Its share of new flows changes.
     Weight(u32),
@@ -107,6 +110,8 @@ struct RawEvent {
     weight: Option<At<Bounded<0, MAX_WEIGHT>>>,
     /// `add`: where the tunnel ends.
     address: Option<At<IpAddr>>,
+    /// `add` to a service with `quic`: the id that it puts into connection ids.
+    server_id: Option<At<RawServerId>>,
 }
 
 /// From the capture's start to a year after it.
@@ -121,43 +126,49 @@ impl FromSection for RawEvent {
             backend: section.required("backend", "\"be1\""),
             weight: section.field("weight"),
             address: section.field("address"),
+            server_id: section.field("server_id"),
         }
     }
 }
 
-/// Which backends each service has at the time of an event.
+/// Which backends each service has at the time of an event, by name.
 struct Cast<'a> {
     config: &'a Config,
-    backends: HashMap<&'a str, (HashSet<String>, HashSet<IpAddr>)>,
+    services: HashMap<&'a str, (&'a Service, HashMap<String, Member>)>,
+}
+
+/// What no two backends of a service have in common.
+struct Member {
+    address: IpAddr,
+    server_id: Option<u64>,
 }
 
 impl<'a> Cast<'a> {
     fn new(config: &'a Config) -> Self {
-        let backends = config
+        let member = |backend: &Backend| {
+            (backend.name.clone(), Member { address: backend.address, server_id: backend.server_id })
+        };
+        let services = config
             .services
             .iter()
-            .map(|service| {
-                let names = service.backends.iter().map(|backend| backend.name.clone()).collect();
-                let addresses = service.backends.iter().map(|backend| backend.address).collect();
-                (service.name.as_str(), (names, addresses))
-            })
-            .collect();
-        Self { config, backends }
+            .map(|service| (service.name.as_str(), (service, service.backends.iter().map(member).collect())));
+        Self { config, services: services.collect() }
     }
 }
 
 fn build(at: Duration, raw: &RawEvent, cast: &mut Cast<'_>, problems: &mut Vec<Problem>) -> Option<Event> {
     let (kind, service, backend) = (raw.r#do.as_ref()?, raw.service.as_ref()?, raw.backend.as_ref()?);
     check_keys(raw, kind, problems);
-    let Some((names, addresses)) = cast.backends.get_mut(service.value.0.as_str()) else {
-        let known = || cast.config.services.iter().map(|service| service.name.as_str());
+    let config = cast.config;
+    let Some((there, members)) = cast.services.get_mut(service.value.0.as_str()) else {
+        let known = || config.services.iter().map(|service| service.name.as_str());
         problems.push(absent("service", &service.value.0, known(), service));
         return None;
     };
     let name = backend.value.0.clone();
     let weight = raw.weight.as_ref().map(|weight| u32::try_from(weight.value.0).unwrap_or(u32::MAX));
-    if kind.value != EventKind::Add && !names.contains(&name) {
-        let mut known: Vec<&str> = names.iter().map(String::as_str).collect();
+    if kind.value != EventKind::Add && !members.contains_key(&name) {
+        let mut known: Vec<&str> = members.keys().map(String::as_str).collect();
         known.sort_unstable();
         problems.push(absent("backend", &name, known.into_iter(), backend));
         return None;
@@ -168,29 +179,14 @@ fn build(at: Duration, raw: &RawEvent, cast: &mut Cast<'_>, problems: &mut Vec<P
         EventKind::Up => Action::Up,
         EventKind::Weight => Action::Weight(weight?),
         EventKind::Remove => {
-            names.remove(&name);
+            members.remove(&name);
             Action::Remove
         }
         EventKind::Add => {
             let address = raw.address.as_ref()?;
-            if !names.insert(name.clone()) {
-                problems.push(
-                    Problem::new(
-                        backend.span.clone(),
-                        format!("`{}` has a backend `{name}` already", service.value.0),
-                    )
-                    .label("there already at that time"),
-                );
-            } else if !addresses.insert(address.value) {
-                problems.push(
-                    Problem::new(
-                        address.span.clone(),
-                        format!("another backend has the address `{}`", address.value),
-                    )
-                    .label("taken"),
-                );
-            }
-            if cast.config.underlay.source_for(address.value).is_none() {
+            let server_id = raw.server_id.as_ref().and_then(|id| read_server_id(id, there, problems));
+            check_joining(raw, server_id, members, problems);
+            if config.underlay.source_for(address.value).is_none() {
                 problems.push(
                     Problem::new(
                         address.span.clone(),
@@ -200,10 +196,50 @@ fn build(at: Duration, raw: &RawEvent, cast: &mut Cast<'_>, problems: &mut Vec<P
                     .help("add `source_v4` or `source_v6` to its `[underlay]`"),
                 );
             }
-            Action::Add { address: address.value, weight: weight.unwrap_or(1) }
+            members.entry(name.clone()).or_insert(Member { address: address.value, server_id });
+            Action::Add { address: address.value, weight: weight.unwrap_or(1), server_id }
         }
     };
     Some(Event { at, service: service.value.0.clone(), backend: name, action })
+}
+
+fn read_server_id(id: &At<RawServerId>, service: &Service, problems: &mut Vec<Problem>) -> Option<u64> {
+    let Some(quic) = service.quic else {
+        problems.push(
+            Problem::new(id.span.clone(), format!("`{}` reads no server ids", service.name))
+                .label("cannot be honoured")
+                .help("add `[service.quic]` with `server_id_length` to the service, or leave the id out"),
+        );
+        return None;
+    };
+    RawServerId::read(id, quic, problems)
+}
+
+/// A backend that joins has a name, an address and a server id of its own.
+fn check_joining(
+    raw: &RawEvent,
+    server_id: Option<u64>,
+    members: &HashMap<String, Member>,
+    problems: &mut Vec<Problem>,
+) {
+    let mut taken = |span: &Span, message: String| {
+        problems.push(Problem::new(span.clone(), message).label("taken at that time"));
+    };
+    let (Some(service), Some(name), Some(address)) = (&raw.service, &raw.backend, &raw.address) else {
+        return;
+    };
+    if members.contains_key(&name.value.0) {
+        let message = format!("`{}` has a backend `{}` already", service.value.0, name.value.0);
+        return taken(&name.span, message);
+    }
+    if let Some((other, _)) = members.iter().find(|(_, member)| member.address == address.value) {
+        taken(&address.span, format!("backend `{other}` has the address `{}`", address.value));
+    }
+    if let (Some(id), Some(place)) = (server_id, &raw.server_id)
+        && let Some((other, _)) = members.iter().find(|(_, member)| member.server_id == Some(id))
+    {
+        taken(&place.span, format!("backend `{other}` has this server id"));
+    }
 }
 
 fn check_keys(raw: &RawEvent, kind: &At<EventKind>, problems: &mut Vec<Problem>) {
@@ -217,6 +253,7 @@ fn check_keys(raw: &RawEvent, kind: &At<EventKind>, problems: &mut Vec<Problem>)
             word == EventKind::Weight,
         ),
         ("address", raw.address.as_ref().map(|at| &at.span), add, add),
+        ("server_id", raw.server_id.as_ref().map(|at| &at.span), add, false),
     ];
     for (key, span, allowed, needed) in keys {
         match span {
@@ -267,7 +304,8 @@ mod tests {
         let text = "[[event]]\nat = \"12500ms\"\ndo = \"drain\"\nservice = \"web\"\nbackend = \"be2\"\n\
                     [[event]]\nat = \"1s\"\ndo = \"add\"\nservice = \"web\"\nbackend = \"be2\"\naddress = \"10.0.0.2\"\n";
         let events = events(text).unwrap();
-        assert_eq!(events[0].action, Action::Add { address: "10.0.0.2".parse().unwrap(), weight: 1 });
+        let address = "10.0.0.2".parse().unwrap();
+        assert_eq!(events[0].action, Action::Add { address, weight: 1, server_id: None });
         assert_eq!((events[1].at, events[1].action), (Duration::from_millis(12_500), Action::Drain));
     }
 
@@ -294,5 +332,46 @@ mod tests {
                 "`weight` means nothing for `drain`",
             ]
         );
+    }
+
+    fn messages(text: &str) -> Vec<String> {
+        events(text).unwrap_err().list().iter().map(|problem| problem.message.clone()).collect()
+    }
+
+    #[test]
+    fn what_a_backend_leaves_another_may_have() {
+        let event = |at: u8, what: &str, backend: &str, rest: &str| {
+            format!(
+                "[[event]]\nat = \"{at}s\"\ndo = \"{what}\"\nservice = \"web\"\nbackend = \"{backend}\"\n{rest}"
+            )
+        };
+        let same = "address = \"10.0.0.1\"\n";
+        let add = event(2, "add", "be2", same);
+        assert_eq!(messages(&add), ["backend `be1` has the address `10.0.0.1`"]);
+        assert_eq!(events(&(event(1, "remove", "be1", "") + &add)).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_backend_that_joins_brings_its_server_id() {
+        let text = |id: &str| {
+            format!(
+                "[[event]]\nat = \"1s\"\ndo = \"add\"\nservice = \"quic\"\nbackend = \"be2\"\naddress = \"10.0.0.2\"\nserver_id = {id}\n"
+            )
+        };
+        let config = "[underlay]\nsource_v4 = \"10.0.0.254\"\n[[service]]\nname = \"quic\"\nvip = \"192.0.2.10\"\nport = 443\n\
+                      protocol = \"udp\"\nquic = { server_id_length = 2 }\n\
+                      backend = [{ name = \"be1\", address = \"10.0.0.1\", server_id = 1 }]\n";
+        let config = super::super::parse(&Source::new("guideway.toml", config)).unwrap();
+        let read = |id: &str| parse(&Source::new("events.toml", text(id)), &config);
+        let address = "10.0.0.2".parse().unwrap();
+        assert_eq!(
+            read("\"0102\"").unwrap()[0].action,
+            Action::Add { address, weight: 1, server_id: Some(0x102) }
+        );
+        let message = |id: &str| read(id).unwrap_err().list()[0].message.clone();
+        assert_eq!(message("\"010203\""), "the server ids of this service have 2 bytes");
+        assert_eq!(message("1"), "backend `be1` has this server id");
+        let without = messages(&text("2").replace("\"quic\"", "\"web\""));
+        assert_eq!(without, ["`web` reads no server ids"]);
     }
 }

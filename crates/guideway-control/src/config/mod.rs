@@ -29,12 +29,14 @@
 mod build;
 mod build_health;
 mod build_service;
+mod build_tunnel;
 pub mod events;
 mod model;
 mod problem;
 mod raw;
 mod raw_health;
 mod reader;
+mod server_id;
 mod source;
 mod value;
 mod words;

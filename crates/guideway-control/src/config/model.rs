@@ -19,8 +19,8 @@ use super::words::{
 /// The most backends a service can hold: a slot names one by 15 bits, and the last value means none.
 pub const MAX_BACKENDS: usize = 32_767;
 
-/// The most services a configuration can hold: the flow table names one by 16 bits.
-pub const MAX_SERVICES: usize = 65_536;
+/// The most services a configuration can hold: the flow table names one by 16 bits, and two values are taken.
+pub const MAX_SERVICES: usize = guideway_forward::record::MAX_SERVICES as usize;
 
 /// Everything that a balancer is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -109,6 +109,33 @@ pub struct Service {
     /// The backends, in the order of the file.
     pub backends: Vec<Backend>,
 }
+
+impl Service {
+    /// The addresses that outer sources towards a backend can have; `None` where the underlay has none of its family.
+    pub fn outer_sources(&self, underlay: &Underlay, backend: IpAddr) -> Option<IpNet> {
+        let source = IpNet::from(underlay.source_for(backend)?);
+        let bits = source.max_prefix_len() - self.source_entropy_bits(backend);
+        Some(IpNet::new(source.addr(), bits).unwrap_or(source).trunc())
+    }
+
+    /// How many of the lowest bits of the outer source towards a backend follow the flow.
+    ///
+    /// GUE needs none: its UDP source port follows the flow whatever the address does.
+    pub fn source_entropy_bits(&self, backend: IpAddr) -> u8 {
+        let by_address = matches!(self.encapsulation, Encapsulation::Ipip | Encapsulation::Gre);
+        match backend {
+            _ if self.outer_source == OuterSource::Fixed || !by_address => 0,
+            IpAddr::V4(_) => ENTROPY_BITS_V4,
+            IpAddr::V6(_) => ENTROPY_BITS_V6,
+        }
+    }
+}
+
+/// Bits of an IPv4 outer source that follow the flow: a /16 belongs to the balancer.
+const ENTROPY_BITS_V4: u8 = 16;
+
+/// Bits of an IPv6 outer source that follow the flow: a /96 belongs to the balancer.
+const ENTROPY_BITS_V6: u8 = 32;
 
 /// The ports of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -145,10 +145,12 @@ impl Encapsulation {
 words! {
     /// What the outer source address and port are.
     OuterSource, "outer source", {
-        /// Always the address of `[underlay]`.
+        /// The address is always that of `[underlay]`. (The UDP source port of `gue` and `gue-header` and the flow label
+        /// of an outer IPv6 header follow the flow all the same: equal within one, spread over many.)
         Fixed = "fixed",
-        /// Varies from flow to flow and stays within one, so that routers and receive queues spread the tunnels:
-        /// the UDP source port with `gue`, low bits of the source address otherwise.
+        /// With `ipip` and `gre` the low 16 bits of the IPv4 address, or 32 of the IPv6 one, follow the flow too, so that
+        /// routers and receive queues spread the tunnels: the /16 or /96 around the address of `[underlay]` must be
+        /// the balancer's. With `gue` and `gue-header` as `fixed`: the port is enough.
         Entropy = "entropy",
     }
 }

@@ -23,8 +23,20 @@ struct Plan {
 }
 
 impl<E: Engine> Controller<E> {
-    /// Makes `spec` what the forwarder holds.
+    /// Makes `spec` what the forwarder holds, and tells it where the service listens.
     pub(super) fn commit(
+        &mut self,
+        spec: ServiceSpec,
+        health_of_new: impl Fn(&BackendSpec) -> Health,
+        removal: Removal,
+    ) -> Result<ServiceChange, ChangeError> {
+        let change = self.write(spec, health_of_new, removal)?;
+        self.publish();
+        Ok(change)
+    }
+
+    /// Writes records and slots; [`Controller::publish`] has to follow.
+    pub(super) fn write(
         &mut self,
         spec: ServiceSpec,
         health_of_new: impl Fn(&BackendSpec) -> Health,
@@ -32,8 +44,17 @@ impl<E: Engine> Controller<E> {
     ) -> Result<ServiceChange, ChangeError> {
         self.check(&spec)?;
         let plan = self.plan(&spec, &health_of_new, removal)?;
-        let existing = self.services.contains_key(&spec.name);
-        if existing { self.update(spec, plan) } else { self.create(spec, plan) }
+        let (name, listen) = (spec.name.clone(), spec.listen.clone());
+        let before = self.services.get(&name).map(|held| held.spec.listen.clone());
+        let change = match before {
+            Some(_) => self.update(spec, plan)?,
+            None => self.create(spec, plan)?,
+        };
+        for left in before.into_iter().flatten() {
+            self.listening.remove(&left);
+        }
+        self.listening.extend(listen.into_iter().map(|listen| (listen, name.clone())));
+        Ok(change)
     }
 
     fn check(&self, spec: &ServiceSpec) -> Result<(), ChangeError> {
@@ -45,15 +66,11 @@ impl<E: Engine> Controller<E> {
             });
         }
         for listen in &spec.listen {
-            let other = self
-                .services
-                .values()
-                .find(|held| held.spec.name != spec.name && held.spec.listen.contains(listen));
-            if let Some(other) = other {
+            if let Some(other) = self.listening.get(listen).filter(|other| **other != spec.name) {
                 return Err(ChangeError::ListensTwice {
                     service: spec.name.clone(),
                     listen: listen.to_string(),
-                    other: other.spec.name.clone(),
+                    other: other.clone(),
                 });
             }
         }
@@ -166,6 +183,7 @@ impl<E: Engine> Controller<E> {
             generation: 1,
             last_resort: plan.last_resort,
             resize_waits: false,
+            resize_refused: None,
         };
         for (slot, &owner) in plan.owners.iter().enumerate() {
             write(&self.engine, table, slot as u32, Slot::settled_on(owner));
@@ -195,7 +213,6 @@ impl<E: Engine> Controller<E> {
             resize_waits: false,
         };
         self.services.insert(held.spec.name.clone(), held);
-        self.publish();
         Ok(change)
     }
 
@@ -234,6 +251,7 @@ impl<E: Engine> Controller<E> {
         held.members = members;
         held.last_resort = plan.last_resort;
         held.resize_waits = plan.resize_waits;
+        held.resize_refused = None;
         if let Some(places) = new_places {
             held.places = places;
         }
@@ -288,7 +306,6 @@ impl<E: Engine> Controller<E> {
         if new_places.is_some() {
             self.retired.push(Retired { epoch, slots: None, places: Some(old_places), id: None });
         }
-        self.publish();
         Ok(change)
     }
 

@@ -1,23 +1,18 @@
 //! From the configuration file's terms to desired state.
 
+use std::net::IpAddr;
 use std::num::NonZeroU16;
 
 use guideway_forward::record::Policy;
 use guideway_forward::record::backend::NextHop;
 use guideway_forward::record::service::{FragmentRule, NoBackendRule, OrphanRule, UdpRule};
-use guideway_wire::{HashKey, Tunnel};
+use guideway_wire::{HashKey, Tunnel, gue};
 
 use super::spec::{
     Admin, AllDown, BackendSpec, Listen, Protocol, ServiceSpec, TableRule, TableSizeSpec, TableSpec,
     TunnelSpec,
 };
 use crate::config::{self, Config, MacAddr};
-
-/// The UDP port of GUE (RFC 8086 keeps 4754 for GRE in UDP; GUE has 6080).
-pub const GUE_PORT: u16 = 6080;
-
-/// Low bits of the outer source that follow the flow, where a service asks for entropy.
-pub const ENTROPY_BITS: u8 = 16;
 
 /// The index that frames towards backends carry as their interface, where there is but one.
 const ONLY_INTERFACE: u32 = 1;
@@ -33,8 +28,9 @@ pub fn joining_backend(
     config: &Config,
     service: &config::Service,
     name: &str,
-    address: std::net::IpAddr,
+    address: IpAddr,
     weight: u32,
+    quic_id: Option<u64>,
 ) -> Option<BackendSpec> {
     Some(BackendSpec {
         identity: name.to_owned(),
@@ -42,7 +38,7 @@ pub fn joining_backend(
         weight,
         admin: Admin::Active,
         tunnel: tunnel(config, service, address, config.underlay.next_hop_mac)?,
-        quic_id: None,
+        quic_id,
     })
 }
 
@@ -126,7 +122,7 @@ fn policy(service: &config::Service) -> Policy {
 fn tunnel(
     config: &Config,
     service: &config::Service,
-    backend: std::net::IpAddr,
+    backend: IpAddr,
     next_hop: MacAddr,
 ) -> Option<TunnelSpec> {
     Some(TunnelSpec {
@@ -137,11 +133,8 @@ fn tunnel(
             config::Encapsulation::GueHeader => Tunnel::GueHeader,
         },
         source: config.underlay.source_for(backend)?,
-        source_entropy_bits: match service.outer_source {
-            config::OuterSource::Fixed => 0,
-            config::OuterSource::Entropy => ENTROPY_BITS,
-        },
-        gue_port: GUE_PORT,
+        source_entropy_bits: service.source_entropy_bits(backend),
+        gue_port: gue::PORT,
         mtu: config.underlay.mtu,
         next_hop: NextHop {
             interface: ONLY_INTERFACE,

@@ -11,6 +11,7 @@ mod change;
 mod commit;
 pub mod from_config;
 mod member;
+mod publish;
 mod region;
 mod service;
 pub mod spec;
@@ -20,11 +21,11 @@ mod tick;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use guideway_forward::record::ServiceId;
 use guideway_hash::hash::{self, NativeHasher, StableHasher};
-use guideway_soft::{Binding, Count, QuicBinding};
+use guideway_soft::Count;
 
 pub use change::{ChangeError, ServiceChange};
 pub use service::{BackendStatus, ServiceStatus};
@@ -32,7 +33,6 @@ pub use table::TableError;
 pub use tick::Ticked;
 
 use crate::engine::Engine;
-use member::octets;
 use region::{Region, Regions};
 use service::Held;
 use spec::{Admin, BackendSpec, Health, Listen, ServiceSpec, TableSizeSpec};
@@ -42,10 +42,14 @@ use spec::{Admin, BackendSpec, Health, Listen, ServiceSpec, TableSizeSpec};
 pub struct Controller<E> {
     engine: E,
     services: BTreeMap<String, Held>,
+    /// Which service listens where.
+    listening: HashMap<Listen, String>,
     slots: Regions,
     places: Regions,
     free_ids: BTreeSet<u16>,
     retired: Vec<Retired>,
+    /// The grace period after which look-ups that no service needs any more can be switched off.
+    narrowing: Option<u64>,
 }
 
 /// Memory that is reused only after a grace period.
@@ -74,10 +78,12 @@ impl<E: Engine> Controller<E> {
         let capacity = engine.capacity();
         Self {
             services: BTreeMap::new(),
+            listening: HashMap::new(),
             slots: Regions::new(capacity.slots),
             places: Regions::new(capacity.backends),
             free_ids: (0..capacity.services).collect(),
             retired: Vec::new(),
+            narrowing: None,
             engine,
         }
     }
@@ -96,6 +102,28 @@ impl<E: Engine> Controller<E> {
             return Err(ChangeError::DuplicateService { service: spec.name });
         }
         self.commit(spec, |_| health, Removal::Drain)
+    }
+
+    /// Adds services together, as at start: where they listen is told to the forwarder once, at the end.
+    ///
+    /// # Errors
+    /// [`ChangeError`] of the first that is refused; those before it have been added.
+    pub fn add_services(
+        &mut self,
+        specs: impl IntoIterator<Item = ServiceSpec>,
+        health: Health,
+    ) -> Result<Vec<ServiceChange>, ChangeError> {
+        let changes = specs
+            .into_iter()
+            .map(|spec| {
+                if self.services.contains_key(&spec.name) {
+                    return Err(ChangeError::DuplicateService { service: spec.name });
+                }
+                self.write(spec, |_| health, Removal::Drain)
+            })
+            .collect();
+        self.publish();
+        changes
     }
 
     /// Replaces what is wanted of a service; backends that it does not name any more drain. Backends that are new
@@ -120,6 +148,9 @@ impl<E: Engine> Controller<E> {
         let Some(held) = self.services.remove(service) else {
             return Err(ChangeError::UnknownService { service: service.to_owned() });
         };
+        held.spec.listen.iter().for_each(|listen| {
+            self.listening.remove(listen);
+        });
         self.publish();
         let epoch = self.engine.begin_grace();
         let prior = held.prior.map(|prior| prior.region);
@@ -290,39 +321,6 @@ impl<E: Engine> Controller<E> {
         self.services
             .get_mut(service)
             .ok_or_else(|| ChangeError::UnknownService { service: service.to_owned() })
-    }
-
-    /// Tells the forwarder where services listen and which server id is which backend.
-    fn publish(&self) {
-        let mut bindings = Vec::new();
-        let mut quic = Vec::new();
-        for held in self.services.values() {
-            bindings.extend(held.spec.listen.iter().map(|listen| binding(listen, held.id)));
-            for (local, member) in held.members.iter().enumerate() {
-                let id = member.as_ref().and_then(|member| member.spec.quic_id);
-                quic.extend(id.map(|server_id| QuicBinding {
-                    service: held.id,
-                    server_id,
-                    backend: local as u16,
-                }));
-            }
-        }
-        let any_port = bindings.iter().any(|binding| binding.port == 0);
-        let prefixes = bindings.iter().any(|binding| binding.prefix_bits < 128);
-        let settings = self.engine.settings();
-        settings.set_lookups(any_port || settings.has_any_port(), prefixes || settings.has_prefixes());
-        self.engine.publish(&bindings, &quic);
-    }
-}
-
-fn binding(listen: &Listen, service: ServiceId) -> Binding {
-    let mapped = if listen.network.max_prefix_len() == 32 { 96 } else { 0 };
-    Binding {
-        address: octets(listen.network.network()),
-        prefix_bits: listen.network.prefix_len() + mapped,
-        port: listen.port.map_or(0, std::num::NonZeroU16::get),
-        protocol: listen.protocol.number(),
-        service,
     }
 }
 

@@ -9,6 +9,7 @@ use guideway_hash::{FlowRule, Table};
 use guideway_soft::Count;
 use guideway_wire::HashKey;
 
+use super::ChangeError;
 use super::member::Member;
 use super::region::Region;
 use super::spec::{Protocol, ServiceSpec};
@@ -35,6 +36,8 @@ pub(crate) struct Held {
     pub(crate) last_resort: bool,
     /// The table differs from what `spec` wants; to be done when the prior table is given up.
     pub(crate) resize_waits: bool,
+    /// Why it could not be done when its turn came.
+    pub(crate) resize_refused: Option<ChangeError>,
 }
 
 /// The table before the present one, of another size or seed.
@@ -62,6 +65,8 @@ pub struct ServiceStatus {
     pub unsettled: u32,
     /// Whether the table before a resize is still consulted.
     pub prior: bool,
+    /// Why a new size or seed, whose turn has come, is not in place.
+    pub resize_refused: Option<ChangeError>,
     /// Whether backends are in use although every check fails.
     pub last_resort: bool,
     /// Packets forwarded.
@@ -178,6 +183,7 @@ impl Held {
             slots: self.table.len,
             unsettled: self.unsettled.len() as u32,
             prior: self.prior.is_some(),
+            resize_refused: self.resize_refused.clone(),
             last_resort: self.last_resort,
             count: engine.service_count(self.id),
             backends: backends.collect(),

@@ -323,3 +323,62 @@ fn a_removed_service_gives_everything_back() {
     assert_eq!(controller.places.free(), 512);
     assert!(controller.engine().flows()[5].entries[0].tag().is_none());
 }
+
+#[test]
+fn a_resize_whose_turn_comes_but_does_not_fit_says_so_once_and_is_tried_again() {
+    let limits = Limits { services: 2, backends: 64, slots: 1_009 + 2_003, flows: 64, ..Limits::default() };
+    let mut controller = Controller::new(Arc::new(Memory::new(limits, [1, 2])));
+    controller.add_service(service(of(1..=4), 1_009), Health::Unchecked).unwrap();
+    controller.resize("web", TableSizeSpec::Slots(2_003), 7).unwrap();
+    assert!(controller.resize("web", TableSizeSpec::Slots(4_001), 7).unwrap().resize_waits);
+    let refused = |controller: &mut Controller<Arc<Memory>>, seconds: u32| {
+        let mut refused = Vec::new();
+        for _ in 0..seconds {
+            controller.engine().set_now_seconds(controller.engine().now_seconds() + 1);
+            refused.extend(controller.tick().refused);
+        }
+        refused
+    };
+    let told = refused(&mut controller, 320);
+    assert!(matches!(told.as_slice(), [ChangeError::Full { asked: 4_001, .. }]), "{told:?}");
+    assert_eq!(controller.status()[0].resize_refused, told.first().cloned());
+    assert_eq!(controller.status()[0].slots, 2_003);
+    controller.resize("web", TableSizeSpec::Slots(1_009), 7).unwrap();
+    assert_eq!(controller.status()[0].resize_refused, None);
+    assert_eq!(refused(&mut controller, 320), []);
+    assert_eq!(controller.status()[0].slots, 1_009);
+}
+
+#[test]
+fn look_ups_that_no_service_needs_any_more_are_switched_off_after_a_grace_period() {
+    let mut controller = controller();
+    let mut worker = controller.engine().worker().unwrap();
+    let lookups = |controller: &Controller<Arc<Memory>>| {
+        let settings = controller.engine().settings();
+        (settings.has_any_port(), settings.has_prefixes())
+    };
+    let mut wide = service(of(1..=2), 1_009);
+    wide.listen =
+        vec![Listen { network: "203.0.113.0/24".parse().unwrap(), port: None, protocol: Protocol::Tcp }];
+    controller.add_service(wide, Health::Unchecked).unwrap();
+    assert_eq!(lookups(&controller), (true, true));
+    controller.remove_service("web").unwrap();
+    controller.tick();
+    assert_eq!(lookups(&controller), (true, true), "a packet thread may still read the directory before");
+    worker.refresh();
+    controller.tick();
+    assert_eq!(lookups(&controller), (false, false));
+}
+
+#[test]
+fn the_forwarder_knows_every_outer_source_that_it_is_given() {
+    let mut controller = controller();
+    let mut spec = service(of(1..=2), 1_009);
+    spec.backends[1].tunnel.source_entropy_bits = 16;
+    controller.add_service(spec, Health::Unchecked).unwrap();
+    let own = |address: [u8; 4]| {
+        controller.engine().settings().is_own_source(&Ipv4Addr::from(address).to_ipv6_mapped().octets())
+    };
+    assert!(own([10, 0, 0, 254]) && own([10, 0, 200, 3]));
+    assert!(!own([10, 1, 0, 254]) && !own([192, 0, 2, 7]));
+}

@@ -7,7 +7,8 @@ use guideway_forward::record::fragment::FRAGMENT_SECONDS;
 use guideway_forward::record::{Active, Backend, NO_BACKEND, ServiceId, Slot};
 
 use super::service::{Held, read};
-use super::{Controller, Removal, Retired};
+use super::spec::{Health, ServiceSpec};
+use super::{ChangeError, Controller, Removal, Retired};
 use crate::engine::Engine;
 
 /// Seconds more than the idle time that everything waits: a flow's last packet may fall into the second of the change,
@@ -15,7 +16,7 @@ use crate::engine::Engine;
 const MARGIN_SECONDS: u32 = 2;
 
 /// What a tick did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ticked {
     /// Slots settled.
     pub settled: u32,
@@ -25,6 +26,8 @@ pub struct Ticked {
     pub freed: u32,
     /// Flows forgotten after their idle time.
     pub swept: u32,
+    /// Why resizes that had waited for their turn are refused, each reason once. They are tried again at each tick.
+    pub refused: Vec<ChangeError>,
 }
 
 /// A remembered flow, as far as the controller reads it.
@@ -47,7 +50,8 @@ impl<E: Engine> Controller<E> {
     /// Does what is due at the engine's present second. Cheap while everything is settled.
     pub fn tick(&mut self) -> Ticked {
         let mut ticked = Ticked::default();
-        if !self.services.values().any(Held::is_in_transition) && self.retired.is_empty() {
+        let idle = self.retired.is_empty() && self.narrowing.is_none();
+        if idle && !self.services.values().any(Held::is_in_transition) {
             return ticked;
         }
         let now = self.engine.now_seconds();
@@ -65,9 +69,9 @@ impl<E: Engine> Controller<E> {
                 ticked.priors_dropped += 1;
                 let epoch = self.engine.begin_grace();
                 self.retired.push(Retired { epoch, slots: Some(prior.region), places: None, id: None });
-                if held.resize_waits {
-                    resizes.push(held.spec.clone());
-                }
+            }
+            if held.resize_waits && held.prior.is_none() {
+                resizes.push(held.spec.clone());
             }
             if held.prior.is_none() {
                 ticked.settled += settle(&self.engine, held, live, now);
@@ -81,14 +85,24 @@ impl<E: Engine> Controller<E> {
             self.publish();
         }
         for spec in resizes {
-            // Refused for want of memory, it waits for the next change of the service.
-            let _ = self.commit(spec, |_| super::spec::Health::Unchecked, Removal::Drain);
+            ticked.refused.extend(self.resize_at_last(spec));
         }
         ticked
     }
 
+    /// Does a resize that has waited; if it is refused for a reason that was not told before, that reason.
+    fn resize_at_last(&mut self, spec: ServiceSpec) -> Option<ChangeError> {
+        let name = spec.name.clone();
+        let refused = self.commit(spec, |_| Health::Unchecked, Removal::Drain).err();
+        let told = &mut self.services.get_mut(&name)?.resize_refused;
+        let news = refused.clone().filter(|_| *told != refused);
+        *told = refused;
+        news
+    }
+
     /// Frees memory whose grace period is over.
     fn reclaim(&mut self) {
+        self.narrow();
         let (over, waiting) = std::mem::take(&mut self.retired)
             .into_iter()
             .partition(|retired| self.engine.grace_is_over(retired.epoch));
@@ -116,6 +130,7 @@ impl<E: Engine> Controller<E> {
 impl Held {
     fn is_in_transition(&self) -> bool {
         self.prior.is_some()
+            || self.resize_waits
             || !self.unsettled.is_empty()
             || self.members.iter().flatten().any(|member| member.removed.is_some())
     }

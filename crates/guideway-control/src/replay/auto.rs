@@ -7,7 +7,8 @@ use std::num::NonZeroU16;
 
 use guideway_forward::record::Policy;
 use guideway_forward::record::backend::NextHop;
-use guideway_wire::{Fragment, IpProtocol, TcpFlags, Tunnel, parse};
+use guideway_wire::udp::UdpHeader;
+use guideway_wire::{Fragment, IpProtocol, TcpFlags, Tunnel, gue, parse};
 
 use crate::controller::spec::{
     Admin, AllDown, BackendSpec, Listen, Protocol, ServiceSpec, TableRule, TableSizeSpec, TableSpec,
@@ -17,14 +18,19 @@ use crate::controller::spec::{
 /// Most services that are made up; a port scan would make thousands.
 pub const MAX_SERVICES: usize = 4_096;
 
+/// Most guesses that are kept: a bound on memory, above what [`MAX_SERVICES`] can use of them.
+const MAX_GUESSES: usize = 1 << 17;
+
 /// The servers of a capture, as far as it was read.
 ///
-/// Who sends SYN with ACK is a server, and whoever gets a SYN or a QUIC Initial is one. Of other UDP the side with a
-/// port below 1024, or else the lower one, and of TCP that was caught in the middle likewise.
+/// Who sends SYN with ACK is certain to be a server, and so is whoever gets a SYN, and the side of a QUIC Initial with the
+/// lower port (both sides send them). Of other UDP, and of TCP that was caught in the middle, the side with the lower port
+/// is a guess, which counts unless the other side is certain. What goes to a group or to all shows no server.
 #[derive(Debug, Default, Clone)]
 pub struct Servers {
     certain: BTreeSet<Listen>,
-    likely: BTreeSet<Listen>,
+    /// Each guess with the other side of the packet that gave rise to it.
+    guesses: BTreeSet<(Listen, Listen)>,
 }
 
 impl Servers {
@@ -40,30 +46,49 @@ impl Servers {
             IpProtocol::UDP => Protocol::Udp,
             _ => return,
         };
-        let sender = side(key.src.to_ip(), key.src_port, protocol);
-        let receiver = side(key.dst.to_ip(), key.dst_port, protocol);
+        let (Some(sender), Some(receiver)) =
+            (side(key.src.to_ip(), key.src_port, protocol), side(key.dst.to_ip(), key.dst_port, protocol))
+        else {
+            return;
+        };
+        // The receiver when the ports are equal.
+        let (lower, higher) =
+            if sender.port < receiver.port { (sender, receiver) } else { (receiver, sender) };
         let syn = parsed.tcp_flags.has(TcpFlags::SYN);
         let acknowledges = parsed.tcp_flags.has(TcpFlags::ACK);
-        let (server, is_certain) = match protocol {
-            Protocol::Tcp if syn && acknowledges => (sender, true),
-            Protocol::Tcp if syn => (receiver, true),
-            Protocol::Udp if is_quic_initial(frame.get(parsed.l4_offset + 8..).unwrap_or_default()) => {
-                // Both sides send Initials; the server's port is the lower one.
-                (lower(sender, receiver), true)
+        let payload = frame.get(parsed.l4_offset + UdpHeader::LEN..).unwrap_or_default();
+        let certain = match protocol {
+            Protocol::Tcp if syn && acknowledges => sender,
+            Protocol::Tcp if syn => receiver,
+            Protocol::Udp if is_quic_initial(payload) => lower,
+            _ => {
+                if self.guesses.len() < MAX_GUESSES {
+                    self.guesses.insert((lower, higher));
+                }
+                return;
             }
-            _ => (lower(sender, receiver), false),
         };
-        if let Some(server) = server {
-            let set = if is_certain { &mut self.certain } else { &mut self.likely };
-            if set.len() < MAX_SERVICES {
-                set.insert(server);
-            }
+        if self.certain.len() < MAX_SERVICES {
+            self.certain.insert(certain);
         }
     }
 
-    /// The servers, in order. A guess is left out when its other side is certain to be the server.
+    /// The servers, in order, at most [`MAX_SERVICES`]: those that are certain before those that are guessed.
     pub fn found(&self) -> Vec<Listen> {
-        self.certain.union(&self.likely).copied().take(MAX_SERVICES).collect()
+        let guessed = self
+            .guesses
+            .iter()
+            .filter(|(_, other)| !self.certain.contains(other))
+            .map(|(server, _)| *server)
+            .collect::<BTreeSet<_>>();
+        let mut found: BTreeSet<_> = self.certain.iter().copied().take(MAX_SERVICES).collect();
+        for server in guessed {
+            if found.len() == MAX_SERVICES {
+                break;
+            }
+            found.insert(server);
+        }
+        found.into_iter().collect()
     }
 
     /// A service of each server, over `backends` (1 to 250) made-up backends each: IPIP to 198.18.0.0/15, the addresses
@@ -97,7 +122,7 @@ fn backend(number: u8) -> BackendSpec {
             kind: Tunnel::Ipip,
             source: IpAddr::V4(Ipv4Addr::new(198, 19, 0, 1)),
             source_entropy_bits: 0,
-            gue_port: crate::controller::from_config::GUE_PORT,
+            gue_port: gue::PORT,
             mtu: 1_600,
             next_hop: NextHop {
                 interface: 1,
@@ -116,15 +141,6 @@ fn side(address: IpAddr, port: u16, protocol: Protocol) -> Option<Listen> {
     };
     let port = NonZeroU16::new(port)?;
     is_unicast.then(|| Listen::on(address, port, protocol))
-}
-
-/// The side with the lower port; the receiver when they are equal.
-fn lower(sender: Option<Listen>, receiver: Option<Listen>) -> Option<Listen> {
-    match (sender, receiver) {
-        (Some(sender), Some(receiver)) if sender.port < receiver.port => Some(sender),
-        (sender, None) => sender,
-        (_, receiver) => receiver,
-    }
 }
 
 /// Whether a UDP payload begins like an Initial: long header, fixed bit, type 0 in version 1 (RFC 9000 §17.2.2) or 1 in

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use guideway_forward::Verdict;
+use guideway_forward::record::MAX_SERVICES;
 use guideway_soft::{Limits, Memory, Worker};
 use guideway_wire::SliceFrame;
 
@@ -26,7 +27,7 @@ pub use books::{BackendBooks, Books, ChangeBooks, ServiceBooks};
 
 use crate::config::Config;
 use crate::config::events::{Action, Event};
-use crate::controller::spec::{Admin, BackendSpec, Health, ServiceSpec};
+use crate::controller::spec::{Admin, BackendSpec, Health, ServiceSpec, TableSizeSpec};
 use crate::controller::{ChangeError, Controller, Removal, ServiceChange, from_config};
 
 /// Room before a frame: the largest outer headers, and an Ethernet header with tags.
@@ -133,9 +134,7 @@ impl Replay {
         // One thread was asked for, and this is the only one that joins.
         let worker = memory.worker().ok_or(ReplayError::NoThread)?;
         let mut controller = Controller::new(memory);
-        for service in services {
-            controller.add_service(service, Health::Unchecked)?;
-        }
+        controller.add_services(services, Health::Unchecked)?;
         changes.sort_by_key(|change| change.at);
         let mut events = changes.into_iter();
         let next = events.next();
@@ -248,17 +247,18 @@ fn change(config: &Config, event: &Event) -> Result<Change, ReplayError> {
         Action::Up => ChangeAction::Up,
         Action::Weight(weight) => ChangeAction::Weight(weight),
         Action::Remove => ChangeAction::Remove,
-        Action::Add { address, weight } => {
+        Action::Add { address, weight, server_id } => {
             let service = config
                 .services
                 .iter()
                 .find(|service| service.name == event.service)
                 .ok_or_else(|| ChangeError::UnknownService { service: event.service.clone() })?;
-            let spec = from_config::joining_backend(config, service, &event.backend, address, weight)
-                .ok_or_else(|| ReplayError::NoSource {
-                    service: event.service.clone(),
-                    backend: event.backend.clone(),
-                })?;
+            let spec =
+                from_config::joining_backend(config, service, &event.backend, address, weight, server_id)
+                    .ok_or_else(|| ReplayError::NoSource {
+                        service: event.service.clone(),
+                        backend: event.backend.clone(),
+                    })?;
             ChangeAction::Add(Box::new(spec))
         }
     };
@@ -270,15 +270,16 @@ fn limits(services: &[ServiceSpec], flows: u32, changes: usize) -> Limits {
     let slots: u64 = services
         .iter()
         .map(|service| match service.table.size {
-            crate::controller::spec::TableSizeSpec::Slots(slots) => u64::from(slots),
-            crate::controller::spec::TableSizeSpec::Auto => {
+            TableSizeSpec::Slots(slots) => u64::from(slots),
+            TableSizeSpec::Auto => {
                 u64::from(guideway_hash::TableSize::auto(service.backends.len() + changes).get())
             }
         })
         .sum();
     let backends: usize = services.iter().map(|service| 4 * (service.backends.len() + changes) + 16).sum();
     Limits {
-        services: services.len() as u16,
+        // One more than fits is refused by the controller, with its name.
+        services: u16::try_from(services.len()).unwrap_or(u16::MAX).min(MAX_SERVICES),
         backends: u32::try_from(backends).unwrap_or(u32::MAX),
         slots: u32::try_from(2 * slots).unwrap_or(u32::MAX),
         flows,

@@ -1,0 +1,84 @@
+//! What the forwarder is told beside records and slots: where services listen, which server id is which backend, which
+//! addresses are our own.
+
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+
+use guideway_forward::record::{Network, ServiceId};
+use guideway_soft::{Binding, QuicBinding};
+
+use super::Controller;
+use super::member::octets;
+use super::spec::{Listen, TunnelSpec};
+use crate::engine::Engine;
+
+impl<E: Engine> Controller<E> {
+    /// Tells the forwarder where services listen and which server id is which backend.
+    pub(super) fn publish(&mut self) {
+        let mut bindings = Vec::new();
+        let mut quic = Vec::new();
+        for held in self.services.values() {
+            bindings.extend(held.spec.listen.iter().map(|listen| binding(listen, held.id)));
+            for (local, member) in held.members.iter().enumerate() {
+                let id = member.as_ref().and_then(|member| member.spec.quic_id);
+                quic.extend(id.map(|server_id| QuicBinding {
+                    service: held.id,
+                    server_id,
+                    backend: local as u16,
+                }));
+            }
+        }
+        let settings = self.engine.settings();
+        let members = self.services.values().flat_map(|held| held.members.iter().flatten());
+        let [v4, v6] = own_sources(members.map(|member| &member.spec.tunnel));
+        settings.set_own_sources(v4, v6);
+        let (any_port, prefixes) = self.lookups();
+        let before = (settings.has_any_port(), settings.has_prefixes());
+        settings.set_lookups(any_port || before.0, prefixes || before.1);
+        self.engine.publish(&bindings, &quic);
+        // Packets that still read the directory before this one need its look-ups.
+        let narrows = (before.0 && !any_port) || (before.1 && !prefixes);
+        self.narrowing = narrows.then(|| self.engine.begin_grace());
+    }
+
+    /// Switches off look-ups that no packet needs any more.
+    pub(super) fn narrow(&mut self) {
+        if self.narrowing.is_some_and(|epoch| self.engine.grace_is_over(epoch)) {
+            let (any_port, prefixes) = self.lookups();
+            self.engine.settings().set_lookups(any_port, prefixes);
+            self.narrowing = None;
+        }
+    }
+
+    /// Whether any service takes every port, and whether any has a prefix.
+    fn lookups(&self) -> (bool, bool) {
+        let listens = || self.services.values().flat_map(|held| &held.spec.listen);
+        (listens().any(|listen| listen.port.is_none()), listens().any(|listen| listen.address().is_none()))
+    }
+}
+
+/// The networks that outer sources are in, IPv4 and IPv6. A family has one source by the configuration, and several
+/// widths of entropy: the widest holds the others.
+fn own_sources<'a>(tunnels: impl Iterator<Item = &'a TunnelSpec>) -> [Option<Network>; 2] {
+    let mut widest: [Option<(IpAddr, u8)>; 2] = [None; 2];
+    for tunnel in tunnels {
+        let family = &mut widest[usize::from(tunnel.source.is_ipv6())];
+        if family.is_none_or(|(_, bits)| bits < tunnel.source_entropy_bits) {
+            *family = Some((tunnel.source, tunnel.source_entropy_bits));
+        }
+    }
+    widest.map(|widest| {
+        widest.map(|(source, bits)| Network::new(octets(source), 128 - u32::from(bits.min(128))))
+    })
+}
+
+fn binding(listen: &Listen, service: ServiceId) -> Binding {
+    let mapped = if listen.network.max_prefix_len() == 32 { 96 } else { 0 };
+    Binding {
+        address: octets(listen.network.network()),
+        prefix_bits: listen.network.prefix_len() + mapped,
+        port: listen.port.map_or(0, NonZeroU16::get),
+        protocol: listen.protocol.number(),
+        service,
+    }
+}
