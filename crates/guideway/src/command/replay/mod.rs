@@ -1,5 +1,7 @@
 //! `guideway replay`: a capture through the balancer, by the capture's own clock.
 
+mod show;
+
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -10,11 +12,11 @@ use guideway_control::replay::auto::Servers;
 use guideway_control::replay::{Books, Replay};
 use guideway_forward::Verdict;
 use guideway_soft::capture::{Capture, Frame, Writer};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::columns::{Align, Columns};
 use crate::failure::{Failure, Outcome};
-use crate::screen::{self, Screen, Style};
+use crate::screen::{self, Screen};
 
 /// Flows that are remembered with `--auto`.
 const AUTO_FLOWS: u32 = 1 << 18;
@@ -90,7 +92,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     if args.json {
         screen.json(&Report { capture: &told, books: &books })?;
     } else {
-        show(screen, &told, &books)?;
+        show::books(screen, &told, &books)?;
     }
     if let Some(error) = &told.read_error {
         return Err(Failure::failed(format!("{}: {error}", args.input.display())));
@@ -154,11 +156,11 @@ fn feed(args: &Args, mut replay: Replay) -> Result<(Told, Books), Failure> {
             Some(Writer::new(BufWriter::with_capacity(1 << 18, file)).map_err(unwritable)?)
         }
     };
-    let mut progress = Progress::new(capture.size());
+    let progress = progress(capture.size());
     let mut told = Told::default();
     loop {
         if told.packets.is_multiple_of(PROGRESS_EVERY) {
-            progress.show(capture.position());
+            progress.set_position(capture.position());
         }
         let record = match capture.next() {
             None => break,
@@ -192,7 +194,7 @@ fn feed(args: &Args, mut replay: Replay) -> Result<(Told, Books), Failure> {
             }
         }
     }
-    progress.clear();
+    progress.finish_and_clear();
     if let Some(output) = output {
         output.finish().map_err(unwritable)?;
     }
@@ -209,113 +211,10 @@ fn refuse_own_input(input: &Path, output: &Path) -> Result<(), Failure> {
     }
 }
 
-fn show(screen: &mut Screen, told: &Told, books: &Books) -> io::Result<()> {
-    writeln!(
-        screen,
-        "{} packets: {} replayed, {} snapped, {} on unsupported links, {} too short",
-        told.packets, books.received, told.snapped, told.unsupported_link, told.too_short
-    )?;
-    writeln!(
-        screen,
-        "{} = {} forwarded + {} answered + {} passed + {} dropped\n",
-        books.received, books.forwarded, books.answered, books.passed, books.dropped
-    )?;
-    let mut outcomes = Columns::new([("outcome", Align::Left), ("packets", Align::Right)]);
-    for (outcome, packets) in &books.outcomes {
-        outcomes.row([(*outcome).to_owned(), packets.to_string()]);
-    }
-    outcomes.write(screen)?;
-    if !books.events.is_empty() {
-        writeln!(screen)?;
-        let mut events = Columns::new([("event", Align::Left), ("times", Align::Right)]);
-        for (event, times) in &books.events {
-            events.row([(*event).to_owned(), times.to_string()]);
-        }
-        events.write(screen)?;
-    }
-    for service in &books.services {
-        let title = screen.paint(Style::Heading, &service.name);
-        writeln!(
-            screen,
-            "\n{title}  {} packets, {} bytes; generation {}, {} slots, {} unsettled, {}",
-            service.packets,
-            service.bytes_total,
-            service.generation,
-            service.slots,
-            service.unsettled_slots,
-            service.digest
-        )?;
-        let mut backends = Columns::new([
-            ("backend", Align::Left),
-            ("state", Align::Left),
-            ("slots", Align::Right),
-            ("packets", Align::Right),
-            ("bytes", Align::Right),
-        ]);
-        for backend in &service.backends {
-            backends.row([
-                backend.name.clone(),
-                backend.state.to_owned(),
-                backend.slots.to_string(),
-                backend.packets.to_string(),
-                backend.bytes_total.to_string(),
-            ]);
-        }
-        backends.write(screen)?;
-    }
-    if !books.changes.is_empty() {
-        writeln!(screen)?;
-        let mut changes = Columns::new([
-            ("at", Align::Right),
-            ("service", Align::Left),
-            ("generation", Align::Right),
-            ("moved", Align::Right),
-            ("needless", Align::Right),
-            ("flows voided", Align::Right),
-        ]);
-        for change in &books.changes {
-            changes.row([
-                format!("{:.3} s", change.at_seconds),
-                change.service.clone(),
-                change.generation.to_string(),
-                format!("{} of {}", change.moved, change.slots),
-                change.needless.to_string(),
-                change.voided_flows.to_string(),
-            ]);
-        }
-        changes.write(screen)?;
-    }
-    Ok(())
-}
-
-/// How far the capture is read, on a terminal.
-struct Progress {
-    size: Option<u64>,
-    shown: Option<u64>,
-}
-
-impl Progress {
-    fn new(size: Option<u64>) -> Self {
-        let size = size.filter(|&size| size > 0 && io::stderr().is_terminal());
-        Self { size, shown: None }
-    }
-
-    fn show(&mut self, position: u64) {
-        let Some(size) = self.size else { return };
-        let percent = position.saturating_mul(100) / size;
-        // A whole file is read within a moment when it is small; then there is nothing to show.
-        if position == 0 || self.shown == Some(percent) {
-            return;
-        }
-        self.shown = Some(percent);
-        let bar = "█".repeat((percent / 4) as usize);
-        // Progress that can't be shown is no reason to stop.
-        let _ = write!(io::stderr(), "\r{percent:>3} % {bar:░<25}");
-    }
-
-    fn clear(&self) {
-        if self.shown.is_some() {
-            let _ = write!(io::stderr(), "\r{:32}\r", "");
-        }
-    }
+/// How far the capture is read: a bar on a terminal, else nothing.
+fn progress(size: Option<u64>) -> ProgressBar {
+    let Some(size) = size else { return ProgressBar::hidden() };
+    let style = ProgressStyle::with_template("{percent:>3} % {bar:40} {bytes} of {total_bytes}, {eta} left");
+    // The template is fixed; were it wrong, the library's own would do.
+    ProgressBar::new(size).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
