@@ -2,8 +2,12 @@
 
 pub mod config;
 pub mod controller;
+pub mod desired;
+pub mod drain;
 pub mod engine;
 pub mod health;
+pub mod overrides;
+pub mod state_file;
 
 pub mod replay;
 

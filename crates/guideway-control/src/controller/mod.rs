@@ -7,12 +7,15 @@
 //!
 //! [`Controller::tick`] ends graces, settles slots, gives up prior tables and frees indices, once a second.
 
+mod apply;
 mod change;
 mod commit;
 pub mod from_config;
 mod member;
+mod next_hop;
 mod publish;
 mod region;
+mod remaining;
 mod service;
 pub mod spec;
 mod table;
@@ -28,6 +31,7 @@ use guideway_hash::hash::{self, NativeHasher, StableHasher};
 use guideway_soft::Count;
 
 pub use change::{ChangeError, ServiceChange};
+pub use remaining::Remaining;
 pub use service::{BackendStatus, ServiceStatus};
 pub use table::TableError;
 pub use tick::Ticked;

@@ -6,33 +6,29 @@ use ipnet::IpNet;
 
 use super::check::{Check, Wanted, Way, Who};
 use super::machine::Thresholds;
-use crate::config::{BackendState, Config, Health, HealthVia, Service};
+use crate::config::{Config, Health, HealthVia, Service};
 
-/// What a configuration wants checked: every backend that may take packets, of every service with a check.
+/// What a configuration wants checked: every backend of every service with a check, whatever state it is in.
 pub fn wanted(config: &Config) -> Vec<Wanted> {
     let services = config.services.iter();
     services
         .filter_map(|service| Some((service, service.health.as_ref()?)))
         .flat_map(|(service, health)| {
             let ways = ways(service, health);
-            service
-                .backends
-                .iter()
-                .filter(|backend| !matches!(backend.state, BackendState::Disabled | BackendState::Down))
-                .map(move |backend| Wanted {
-                    who: Who { service: service.name.clone(), backend: backend.name.clone() },
-                    check: Check {
-                        address: backend.address,
-                        port: health.port,
-                        probe: health.probe.clone(),
-                        ca_file: health.ca_file.clone(),
-                        ways: ways.clone(),
-                        interval: health.interval,
-                        timeout: health.timeout,
-                    },
-                    thresholds: Thresholds { rise: health.rise, fall: health.fall },
-                    slow_start: health.slow_start,
-                })
+            service.backends.iter().map(move |backend| Wanted {
+                who: Who { service: service.name.clone(), backend: backend.name.clone() },
+                check: Check {
+                    address: backend.address,
+                    port: health.port,
+                    probe: health.probe.clone(),
+                    ca_file: health.ca_file.clone(),
+                    ways: ways.clone(),
+                    interval: health.interval,
+                    timeout: health.timeout,
+                },
+                thresholds: Thresholds { rise: health.rise, fall: health.fall },
+                slow_start: health.slow_start,
+            })
         })
         .collect()
 }

@@ -28,4 +28,4 @@ pub use machine::{MAX_DAMPING, Machine, STEADY_RESULTS, Thresholds, Verdict};
 pub use marks::{MARK_BASE, MAX_MARKS, ProbeTunnel};
 pub use ramp::{Ramp, STEPS as RAMP_STEPS};
 pub use round::{Answer, Fault, Finding, Leg, LegResult, Passed, Round, RoundId, Stage};
-pub use snapshot::{SNAPSHOT_VERSION, Saved, Snapshot};
+pub use snapshot::Snapshot;

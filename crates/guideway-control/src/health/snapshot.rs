@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Who;
 use super::machine::Machine;
-
-/// The version that is written.
-pub const SNAPSHOT_VERSION: u32 = 1;
+use crate::state_file::State;
 
 /// Every verdict, as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// [`SNAPSHOT_VERSION`].
-    pub version: u32,
-    /// The backends of all services.
-    pub backends: Vec<Saved>,
+    version: u32,
+    pub(crate) backends: Vec<Saved>,
+}
+
+impl State for Snapshot {
+    const VERSION: u32 = 1;
 }
 
 impl Snapshot {
     pub(crate) fn new(backends: Vec<Saved>) -> Self {
-        Self { version: SNAPSHOT_VERSION, backends }
+        Self { version: Self::VERSION, backends }
     }
 }
 
 /// The verdict on one backend of one service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Saved {
+pub(crate) struct Saved {
     service: String,
     backend: String,
     pub(crate) address: IpAddr,

@@ -412,14 +412,6 @@ fn an_exec_check_is_asked_directly_and_without_a_mark() {
     assert_eq!(world.verdict("web", "be1"), Verdict::Up);
 }
 
-#[test]
-fn backends_that_may_take_nothing_are_not_checked() {
-    let text = service("web", 80).replace("10.0.0.3\"", "10.0.0.3\", state = \"disabled\"");
-    let world = World::of(&config_of(&format!("{text}{TCP}")));
-    assert_eq!(world.board.verdict(&who("web", "be3")), None);
-    assert_eq!(world.board.distinct_checks(), 3);
-}
-
 /// What may happen to a board, in any order.
 #[derive(Debug, Clone)]
 enum Event {

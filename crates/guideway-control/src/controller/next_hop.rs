@@ -1,0 +1,31 @@
+//! Another next hop for a backend, without another table.
+
+use std::net::IpAddr;
+
+use guideway_forward::record::backend::NextHop;
+
+use super::Controller;
+use crate::engine::Engine;
+
+impl<E: Engine> Controller<E> {
+    /// Sends the frames to a backend another way from now on, in every service that has it; returns in how many places.
+    pub fn set_next_hop(&mut self, backend: IpAddr, next_hop: NextHop) -> u32 {
+        let mut places = 0;
+        for held in self.services.values_mut() {
+            for (local, member) in held.members.iter_mut().enumerate() {
+                let Some(member) = member.as_mut().filter(|member| member.spec.address == backend) else {
+                    continue;
+                };
+                member.spec.tunnel.next_hop = next_hop;
+                if let Some(record) = self.engine.backend(held.places.offset + local as u32) {
+                    record.set_next_hop(next_hop);
+                    places += 1;
+                }
+            }
+            for spec in held.spec.backends.iter_mut().filter(|spec| spec.address == backend) {
+                spec.tunnel.next_hop = next_hop;
+            }
+        }
+        places
+    }
+}

@@ -1,0 +1,111 @@
+//! What still lives on backends that drain, and the end of it.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use guideway_forward::record::{BackendState, ServiceId};
+
+use super::commit::store_records;
+use super::service::{Held, read};
+use super::tick::for_each_flow;
+use super::{ChangeError, Controller, unknown_backend};
+use crate::engine::Engine;
+
+/// What still lives on a backend that drains.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remaining {
+    /// The service.
+    pub service: String,
+    /// The backend's identity.
+    pub backend: String,
+    /// Its address: a backend that was removed and one that took its name are two.
+    pub address: IpAddr,
+    /// Whether it has left the desired state.
+    pub removed: bool,
+    /// Flows of it that the forwarder has seen since it began to drain and that are not silent for an idle time yet.
+    pub live_flows: u32,
+    /// Slots on which older flows of it may live that were silent since; they settle an idle time after the change.
+    pub unsettled_slots: u32,
+}
+
+impl<E: Engine> Controller<E> {
+    /// What still lives on each backend that drains. Reads the whole flow table, unless none drains.
+    pub fn remaining(&self) -> Vec<Remaining> {
+        let mut list = Vec::new();
+        for held in self.services.values() {
+            for (local, member) in held.members.iter().enumerate() {
+                let Some(member) = member else { continue };
+                if member.state(false) == BackendState::Draining {
+                    list.push((held, local as u16, member));
+                }
+            }
+        }
+        if list.is_empty() {
+            return Vec::new();
+        }
+        let mut flows: HashMap<(ServiceId, u16), u32> = HashMap::new();
+        for_each_flow(&self.engine, |flow| {
+            if flow.live {
+                *flows.entry((flow.service, flow.backend)).or_default() += 1;
+            }
+        });
+        let mut unsettled: HashMap<ServiceId, HashMap<u16, u32>> = HashMap::new();
+        let describe = |(held, local, member): (&Held, u16, &super::member::Member)| {
+            let slots = unsettled.entry(held.id).or_insert_with(|| unsettled_slots(&self.engine, held));
+            Remaining {
+                service: held.spec.name.clone(),
+                backend: member.spec.identity.clone(),
+                address: member.spec.address,
+                removed: member.removed.is_some(),
+                live_flows: flows.get(&(held.id, local)).copied().unwrap_or(0),
+                unsettled_slots: slots.get(&local).copied().unwrap_or(0),
+            }
+        };
+        list.into_iter().map(describe).collect()
+    }
+
+    /// Ends the drain of a backend that was removed: the flows that it still has end.
+    ///
+    /// # Errors
+    /// [`ChangeError`] when no such backend drains after its removal.
+    pub fn end_removed(&mut self, service: &str, backend: &str, address: IpAddr) -> Result<(), ChangeError> {
+        let engine = &self.engine;
+        let held = self
+            .services
+            .get_mut(service)
+            .ok_or_else(|| ChangeError::UnknownService { service: service.to_owned() })?;
+        let mut found = false;
+        for member in held.members.iter_mut().flatten() {
+            if member.spec.identity == backend
+                && member.spec.address == address
+                && let Some(removed) = &mut member.removed
+            {
+                removed.drains = false;
+                found = true;
+            }
+        }
+        if !found {
+            return Err(unknown_backend(service, backend));
+        }
+        store_records(engine, held);
+        Ok(())
+    }
+}
+
+/// How many slots may hold older flows of which backend.
+fn unsettled_slots(engine: &impl Engine, held: &Held) -> HashMap<u16, u32> {
+    let mut slots: HashMap<u16, u32> = HashMap::new();
+    for &slot in held.unsettled.keys() {
+        *slots.entry(held.slot(engine, slot).settled()).or_default() += 1;
+    }
+    if let Some(prior) = held.prior {
+        for index in 0..prior.region.len {
+            let slot = read(engine, prior.region, index);
+            *slots.entry(slot.current()).or_default() += 1;
+            if slot.settled() != slot.current() {
+                *slots.entry(slot.settled()).or_default() += 1;
+            }
+        }
+    }
+    slots
+}

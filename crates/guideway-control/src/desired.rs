@@ -1,0 +1,221 @@
+//! What the forwarder should hold, put together: the configuration, what operators changed since, what the checks say,
+//! and where frames go.
+//!
+//! Changes mark their service; [`Desired::commit`] brings the marked services to the controller, one transaction each,
+//! however many changes there were. So a caller that commits at a steady pace coalesces whatever flaps in between.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::time::Instant;
+
+use guideway_forward::record::backend::NextHop;
+
+use crate::config::Config;
+use crate::controller::spec::{Admin, BackendSpec, Health, ServiceSpec};
+use crate::controller::{ChangeError, Controller, ServiceChange, from_config};
+use crate::engine::Engine;
+use crate::health::{self, Advanced, Board, Change, RAMP_STEPS, Verdict, Wanted, Who};
+use crate::overrides::Overrides;
+
+/// The parts of desired state.
+#[derive(Debug, Default)]
+pub struct Desired {
+    /// As the configuration says.
+    services: BTreeMap<String, ServiceSpec>,
+    /// With what the configuration says of the backend's state.
+    checks: Vec<(Wanted, Admin)>,
+    checked: BTreeSet<Who>,
+    overrides: Overrides,
+    next_hops: HashMap<IpAddr, NextHop>,
+    /// Services that differ from what the controller was told last.
+    marked: BTreeSet<String>,
+    removed: BTreeSet<String>,
+}
+
+/// What became of one marked service.
+#[derive(Debug)]
+pub struct Committed {
+    /// The service.
+    pub service: String,
+    /// What changed; `None` for a service that was removed. A refused service stays as it was, and marked.
+    pub result: Result<Option<ServiceChange>, ChangeError>,
+}
+
+impl Desired {
+    /// Nothing is wanted but what these overrides will say.
+    pub fn new(overrides: Overrides) -> Self {
+        Self { overrides, ..Self::default() }
+    }
+
+    /// Wants what a configuration says, and has its checks made. Services that are as before are not touched.
+    pub fn configure(&mut self, config: &Config, board: &mut Board, now: Instant) {
+        let services: BTreeMap<_, _> =
+            from_config::services(config).into_iter().map(|spec| (spec.name.clone(), spec)).collect();
+        for (name, spec) in &services {
+            if self.services.get(name) != Some(spec) {
+                self.marked.insert(name.clone());
+            }
+            self.removed.remove(name);
+        }
+        for name in self.services.keys().filter(|name| !services.contains_key(*name)) {
+            self.marked.remove(name);
+            self.removed.insert(name.clone());
+        }
+        let checked_before = std::mem::take(&mut self.checked);
+        self.services = services;
+        let admins: HashMap<Who, Admin> = self
+            .services
+            .iter()
+            .flat_map(|(name, spec)| spec.backends.iter().map(|backend| (who(name, backend), backend.admin)))
+            .collect();
+        self.checks = health::wanted(config)
+            .into_iter()
+            .map(|wanted| {
+                let admin = admins.get(&wanted.who).copied().unwrap_or_default();
+                (wanted, admin)
+            })
+            .collect();
+        self.checked = self.checks.iter().map(|(wanted, _)| wanted.who.clone()).collect();
+        for who in self.checked.symmetric_difference(&checked_before) {
+            if self.services.contains_key(&who.service) {
+                self.marked.insert(who.service.clone());
+            }
+        }
+        self.follow_checks(board, now);
+    }
+
+    /// Changes what operators said, and has those backends checked that may take flows now.
+    pub fn with_overrides<T>(
+        &mut self,
+        board: &mut Board,
+        now: Instant,
+        change: impl FnOnce(&mut Overrides) -> T,
+    ) -> T {
+        let before = self.overrides.clone();
+        let result = change(&mut self.overrides);
+        let (before, after): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            (before.iter().map(|(who, o)| (who.clone(), *o)).collect(), self.overrides.iter().collect());
+        let differs = before
+            .keys()
+            .chain(after.keys().copied())
+            .filter(|who| before.get(*who) != after.get(*who).copied());
+        self.marked.extend(
+            differs.filter(|who| self.services.contains_key(&who.service)).map(|who| who.service.clone()),
+        );
+        self.follow_checks(board, now);
+        result
+    }
+
+    /// What operators said.
+    pub fn overrides(&self) -> &Overrides {
+        &self.overrides
+    }
+
+    /// Whether there is such a backend.
+    pub fn has(&self, who: &Who) -> bool {
+        let service = self.services.get(&who.service);
+        service.is_some_and(|spec| spec.backends.iter().any(|backend| backend.identity == who.backend))
+    }
+
+    /// Notes that the checks changed their mind.
+    pub fn note_changes(&mut self, changes: &[Change]) {
+        self.marked.extend(changes.iter().map(|change| change.who.service.clone()));
+    }
+
+    /// Notes what time brought to the checks.
+    pub fn note_advanced(&mut self, advanced: &Advanced) {
+        self.note_changes(&advanced.changes);
+        self.marked.extend(advanced.ramped.iter().cloned());
+    }
+
+    /// Sends the frames to a backend another way, in the forwarder at once and in what is committed later.
+    pub fn set_next_hop(
+        &mut self,
+        controller: &mut Controller<impl Engine>,
+        backend: IpAddr,
+        next_hop: NextHop,
+    ) {
+        self.next_hops.insert(backend, next_hop);
+        controller.set_next_hop(backend, next_hop);
+    }
+
+    /// Whether anything waits to be committed.
+    pub fn is_marked(&self) -> bool {
+        !self.marked.is_empty() || !self.removed.is_empty()
+    }
+
+    /// Brings what is marked to the controller.
+    pub fn commit(
+        &mut self,
+        controller: &mut Controller<impl Engine>,
+        board: &Board,
+        now: Instant,
+    ) -> Vec<Committed> {
+        let mut committed = Vec::new();
+        // Removals first: another service may want the same place.
+        for service in std::mem::take(&mut self.removed) {
+            let result = controller.remove_service(&service).map(|()| None);
+            committed.push(Committed { service, result });
+        }
+        for service in std::mem::take(&mut self.marked) {
+            let Some(spec) = self.spec(&service, board, now) else { continue };
+            let health = |backend: &BackendSpec| self.health(&service, backend, board);
+            let result = controller.apply(spec, health).map(Some);
+            if result.is_err() {
+                self.marked.insert(service.clone());
+            }
+            committed.push(Committed { service, result });
+        }
+        committed
+    }
+
+    /// A service with everything that changed since it was configured; `None` where there is none.
+    pub fn spec(&self, service: &str, board: &Board, now: Instant) -> Option<ServiceSpec> {
+        let mut spec = self.services.get(service)?.clone();
+        self.overrides.apply(&mut spec);
+        for backend in &mut spec.backends {
+            if let Some(next_hop) = self.next_hops.get(&backend.address) {
+                backend.tunnel.next_hop = *next_hop;
+            }
+        }
+        let step = |backend: &BackendSpec| {
+            let takes_flows = backend.admin == Admin::Active && backend.weight > 0;
+            takes_flows.then(|| board.ramp_step(&who(service, backend), now)).flatten()
+        };
+        let steps: Vec<Option<u32>> = spec.backends.iter().map(step).collect();
+        if steps.iter().any(Option::is_some) {
+            // Weights are at most 65,535, so the products stay far below what a weight holds.
+            for (backend, step) in spec.backends.iter_mut().zip(steps) {
+                backend.weight *= step.unwrap_or(RAMP_STEPS);
+            }
+        }
+        Some(spec)
+    }
+
+    fn health(&self, service: &str, backend: &BackendSpec, board: &Board) -> Health {
+        let who = who(service, backend);
+        match board.verdict(&who) {
+            Some(Verdict::Up) => Health::Up,
+            Some(Verdict::Down) => Health::Down,
+            Some(Verdict::NeverPassed) => Health::NeverPassed,
+            None if self.checked.contains(&who) => Health::NeverPassed,
+            None => Health::Unchecked,
+        }
+    }
+
+    /// Backends that may take nothing are not checked; when they may again, they have to pass first.
+    fn follow_checks(&self, board: &mut Board, now: Instant) {
+        let may_take = |(wanted, configured): &&(Wanted, Admin)| {
+            let admin = self.overrides.of(&wanted.who).admin.map_or(*configured, Admin::from);
+            admin != Admin::Disabled
+        };
+        board.follow(self.checks.iter().filter(may_take).map(|(wanted, _)| wanted.clone()), now);
+    }
+}
+
+fn who(service: &str, backend: &BackendSpec) -> Who {
+    Who { service: service.to_owned(), backend: backend.identity.clone() }
+}
+
+#[cfg(test)]
+mod tests;

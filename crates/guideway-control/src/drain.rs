@@ -1,0 +1,315 @@
+//! Drains: what is awaited before a backend may be switched off, and how long.
+//!
+//! ```text
+//!            no live flow is seen                     no slot may hold
+//!            any more                                 a silent one either
+//!   Busy ───────────────────────────▶ Quiet ─────────────────────────────▶ Done
+//!     ▲   ◀─────────────────────────    │
+//!     │    a silent flow spoke again    │
+//!     └──────────────┬──────────────────┘
+//!                    │ deadline
+//!                    ▼
+//!                   Cut
+//! ```
+//! The forwarder counts the flows that it has seen since the drain began. A flow that is silent is not among them until
+//! it speaks; only when an idle time has passed since the change, and the slots have settled, can there be none.
+//! So [`Phase::Quiet`] is when a hasty operator goes on, [`Phase::Done`] when nobody can be hurt.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use crate::controller::Remaining;
+
+/// How long a drain that has ended can still be asked about.
+const KEPT: Duration = Duration::from_secs(600);
+
+/// Names a drain.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DrainKey {
+    /// The service.
+    pub service: String,
+    /// The backend's identity.
+    pub backend: String,
+    /// Its address: the same name with another address is another server.
+    pub address: IpAddr,
+    /// Whether it drains because it was removed.
+    pub removed: bool,
+}
+
+impl DrainKey {
+    fn of(remaining: &Remaining) -> Self {
+        let Remaining { service, backend, address, removed, .. } = remaining;
+        Self { service: service.clone(), backend: backend.clone(), address: *address, removed: *removed }
+    }
+}
+
+/// How far a drain is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Live flows are seen.
+    Busy {
+        /// How many.
+        live_flows: u32,
+    },
+    /// No live flow is seen; silent ones may be there.
+    Quiet {
+        /// On how many slots.
+        unsettled_slots: u32,
+    },
+    /// Nothing can live there any more.
+    Done,
+    /// The deadline passed while something could.
+    Cut {
+        /// How many flows were seen at the end.
+        live_flows: u32,
+    },
+}
+
+impl Phase {
+    /// Whether it is over.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Done | Self::Cut { .. })
+    }
+}
+
+/// A drain, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drain {
+    /// How far it is.
+    pub phase: Phase,
+    /// When it began, as far as this process knows.
+    pub began: Instant,
+    /// When it is cut short.
+    pub deadline: Option<Instant>,
+    ended: Option<Instant>,
+}
+
+/// Something that operators, waiting commands and the controller want to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DrainEvent {
+    /// Nothing lives there any more.
+    Done {
+        /// The drain.
+        key: DrainKey,
+        /// How long it took.
+        took: Duration,
+    },
+    /// The deadline passed: the backend's flows are to be ended now.
+    Cut {
+        /// The drain.
+        key: DrainKey,
+        /// How many it has.
+        live_flows: u32,
+    },
+}
+
+/// All drains under way, and those that ended lately.
+#[derive(Debug, Default)]
+pub struct Drains {
+    drains: BTreeMap<DrainKey, Drain>,
+}
+
+impl Drains {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Follows a drain that has been committed. Of one under way it changes the deadline alone.
+    pub fn begin(&mut self, key: DrainKey, now: Instant, deadline: Option<Instant>) {
+        let fresh = Drain { phase: Phase::Quiet { unsettled_slots: 0 }, began: now, deadline, ended: None };
+        let drain = self.drains.entry(key).or_insert(fresh);
+        if drain.phase.is_over() {
+            *drain = fresh;
+        }
+        drain.deadline = deadline;
+    }
+
+    /// Forgets a drain: the backend is wanted again.
+    pub fn cancel(&mut self, key: &DrainKey) -> Option<Drain> {
+        self.drains.remove(key)
+    }
+
+    /// Takes what the controller says remains, and the time. What drains there and is not known here, as after a
+    /// restart, is followed from now on. To be called after the change that began a drain is committed.
+    pub fn observe(&mut self, remaining: &[Remaining], now: Instant) -> Vec<DrainEvent> {
+        let mut present = BTreeMap::new();
+        for one in remaining {
+            let key = DrainKey::of(one);
+            if !self.drains.contains_key(&key) {
+                self.begin(key.clone(), now, None);
+            }
+            // A name can leave with one address more than once.
+            let sum: &mut (u32, u32) = present.entry(key).or_default();
+            sum.0 += one.live_flows;
+            sum.1 += one.unsettled_slots;
+        }
+        let mut events = Vec::new();
+        for (key, drain) in &mut self.drains {
+            let (live_flows, unsettled_slots) = present.get(key).copied().unwrap_or_default();
+            if drain.phase.is_over() {
+                continue;
+            }
+            let late = drain.deadline.is_some_and(|deadline| now >= deadline);
+            drain.phase = match (live_flows, unsettled_slots) {
+                (0, 0) => Phase::Done,
+                _ if late => Phase::Cut { live_flows },
+                (0, unsettled_slots) => Phase::Quiet { unsettled_slots },
+                (live_flows, _) => Phase::Busy { live_flows },
+            };
+            if drain.phase.is_over() {
+                drain.ended = Some(now);
+            }
+            match drain.phase {
+                Phase::Done => {
+                    let took = now.saturating_duration_since(drain.began);
+                    events.push(DrainEvent::Done { key: key.clone(), took });
+                }
+                Phase::Cut { live_flows } => events.push(DrainEvent::Cut { key: key.clone(), live_flows }),
+                Phase::Busy { .. } | Phase::Quiet { .. } => {}
+            }
+        }
+        self.drains.retain(|key, drain| {
+            // One that the controller still shows would be found anew.
+            present.contains_key(key)
+                || drain.ended.is_none_or(|ended| now.saturating_duration_since(ended) < KEPT)
+        });
+        events
+    }
+
+    /// How far a drain is; `None` when it is not known, or ended long ago.
+    pub fn of(&self, key: &DrainKey) -> Option<&Drain> {
+        self.drains.get(key)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&DrainKey, &Drain)> {
+        self.drains.iter()
+    }
+
+    /// The next deadline of one under way.
+    pub fn next_due(&self) -> Option<Instant> {
+        let under_way = self.drains.values().filter(|drain| !drain.phase.is_over());
+        under_way.filter_map(|drain| drain.deadline).min()
+    }
+
+    /// Whether any is under way, so that it is worth while to count what remains.
+    pub fn is_under_way(&self) -> bool {
+        self.drains.values().any(|drain| !drain.phase.is_over())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn key() -> DrainKey {
+        DrainKey {
+            service: "web".into(),
+            backend: "be2".into(),
+            address: IpAddr::from([10, 0, 0, 2]),
+            removed: false,
+        }
+    }
+
+    fn remaining(live_flows: u32, unsettled_slots: u32) -> Remaining {
+        let DrainKey { service, backend, address, removed } = key();
+        Remaining { service, backend, address, removed, live_flows, unsettled_slots }
+    }
+
+    #[test]
+    fn a_drain_is_done_when_no_flow_is_seen_and_no_slot_can_hold_one() {
+        let (start, mut drains) = (Instant::now(), Drains::new());
+        drains.begin(key(), start, None);
+        let steps = [
+            (remaining(3, 20), Phase::Busy { live_flows: 3 }),
+            (remaining(0, 20), Phase::Quiet { unsettled_slots: 20 }),
+            (remaining(1, 20), Phase::Busy { live_flows: 1 }),
+            (remaining(1, 1), Phase::Busy { live_flows: 1 }),
+        ];
+        for (second, (seen, phase)) in (1..).zip(steps) {
+            assert_eq!(drains.observe(&[seen], start + second * SECOND), []);
+            assert_eq!(drains.of(&key()).unwrap().phase, phase);
+            assert!(drains.is_under_way());
+        }
+        let done = DrainEvent::Done { key: key(), took: 9 * SECOND };
+        assert_eq!(drains.observe(&[remaining(0, 0)], start + 9 * SECOND), [done]);
+        assert_eq!(drains.observe(&[remaining(0, 0)], start + 10 * SECOND), []);
+        assert!(!drains.is_under_way());
+    }
+
+    #[test]
+    fn a_deadline_cuts_a_drain_once() {
+        let (start, mut drains) = (Instant::now(), Drains::new());
+        drains.begin(key(), start, Some(start + 5 * SECOND));
+        assert_eq!(drains.next_due(), Some(start + 5 * SECOND));
+        assert_eq!(drains.observe(&[remaining(7, 20)], start + 4 * SECOND), []);
+        let cut = DrainEvent::Cut { key: key(), live_flows: 7 };
+        assert_eq!(drains.observe(&[remaining(7, 20)], start + 5 * SECOND), [cut]);
+        assert_eq!(drains.observe(&[remaining(7, 20)], start + 6 * SECOND), []);
+        assert_eq!(drains.next_due(), None);
+    }
+
+    #[test]
+    fn a_backend_that_is_wanted_again_is_not_awaited_and_can_drain_anew() {
+        let (start, mut drains) = (Instant::now(), Drains::new());
+        drains.begin(key(), start, Some(start + SECOND));
+        drains.cancel(&key()).unwrap();
+        assert_eq!(drains.observe(&[], start + 2 * SECOND), []);
+        drains.begin(key(), start + 3 * SECOND, None);
+        assert_eq!(drains.observe(&[], start + 4 * SECOND).len(), 1);
+        drains.begin(key(), start + 5 * SECOND, None);
+        assert!(drains.is_under_way());
+        assert_eq!(drains.of(&key()).unwrap().began, start + 5 * SECOND);
+    }
+
+    #[test]
+    fn a_drain_from_before_a_restart_is_followed() {
+        let (start, mut drains) = (Instant::now(), Drains::new());
+        assert_eq!(drains.observe(&[remaining(2, 9)], start), []);
+        assert_eq!(drains.of(&key()).unwrap().phase, Phase::Busy { live_flows: 2 });
+        // Its deadline comes from the overrides, a moment later.
+        drains.begin(key(), start + SECOND, Some(start + 2 * SECOND));
+        assert_eq!(drains.of(&key()).unwrap().began, start);
+        assert_eq!(drains.observe(&[remaining(2, 9)], start + 2 * SECOND).len(), 1);
+    }
+
+    #[test]
+    fn a_drain_that_ended_can_be_asked_about_for_a_while() {
+        let (start, mut drains) = (Instant::now(), Drains::new());
+        drains.begin(key(), start, None);
+        drains.observe(&[], start);
+        drains.observe(&[], start + KEPT - SECOND);
+        assert_eq!(drains.of(&key()).unwrap().phase, Phase::Done);
+        drains.observe(&[], start + KEPT);
+        assert_eq!(drains.of(&key()), None);
+    }
+
+    proptest! {
+        /// The first observation that decides, decides; nothing after it says anything more.
+        #[test]
+        fn a_drain_ends_once_and_by_the_first_reason(
+            seen in prop::collection::vec((0_u32..3, 0_u32..3, 1_u64..20), 1..40), deadline in 0_u64..200,
+        ) {
+            let (start, mut drains) = (Instant::now(), Drains::new());
+            let deadline = (deadline < 150).then(|| start + SECOND * deadline as u32);
+            drains.begin(key(), start, deadline);
+            let (mut now, mut events, mut expected) = (start, Vec::new(), None);
+            for (live_flows, slots, seconds) in seen {
+                now += SECOND * seconds as u32;
+                events.extend(drains.observe(&[remaining(live_flows, slots)], now));
+                if expected.is_none() && (live_flows, slots) == (0, 0) {
+                    expected = Some(DrainEvent::Done { key: key(), took: now - start });
+                } else if expected.is_none() && deadline.is_some_and(|deadline| now >= deadline) {
+                    expected = Some(DrainEvent::Cut { key: key(), live_flows });
+                }
+            }
+            prop_assert_eq!(events, Vec::from_iter(expected));
+        }
+    }
+}
