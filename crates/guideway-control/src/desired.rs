@@ -157,14 +157,18 @@ impl Desired {
             let result = controller.remove_service(&service).map(|()| None);
             committed.push(Committed { service, result });
         }
-        for service in std::mem::take(&mut self.marked) {
-            let Some(spec) = self.spec(&service, board, now) else { continue };
-            let health = |backend: &BackendSpec| self.health(&service, backend, board);
-            let result = controller.apply(spec, health).map(Some);
-            if result.is_err() {
+        let specs: Vec<ServiceSpec> = std::mem::take(&mut self.marked)
+            .iter()
+            .filter_map(|service| self.spec(service, board, now))
+            .collect();
+        let names: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();
+        let health = |service: &str, backend: &BackendSpec| self.health(service, backend, board);
+        let changes = if specs.is_empty() { Vec::new() } else { controller.apply(specs, health) };
+        for (service, change) in names.into_iter().zip(changes) {
+            if change.is_err() {
                 self.marked.insert(service.clone());
             }
-            committed.push(Committed { service, result });
+            committed.push(Committed { service, result: change.map(Some) });
         }
         committed
     }

@@ -1,4 +1,4 @@
-//! Desired state and health of a whole service in one transaction.
+//! Desired state and health of whole services, one transaction each.
 
 use std::collections::HashMap;
 
@@ -7,21 +7,30 @@ use super::{ChangeError, Controller, Removal, ServiceChange};
 use crate::engine::Engine;
 
 impl<E: Engine> Controller<E> {
-    /// Adds a service, or replaces what is wanted of it, and says what the checks found of each of its backends, in one
-    /// change. Backends that it does not name any more drain.
-    ///
-    /// # Errors
-    /// [`ChangeError`]; nothing has changed then.
+    /// Adds services, or replaces what is wanted of them, and says what the checks found of each backend (service name
+    /// and backend): one change a service, and one word to the forwarder about where services listen. Backends that a
+    /// service does not name any more drain. A refused service is as it was; the others change.
     pub fn apply(
         &mut self,
+        specs: impl IntoIterator<Item = ServiceSpec>,
+        health: impl Fn(&str, &BackendSpec) -> Health,
+    ) -> Vec<Result<ServiceChange, ChangeError>> {
+        let changes = specs.into_iter().map(|spec| self.apply_one(spec, &health)).collect();
+        self.publish();
+        changes
+    }
+
+    fn apply_one(
+        &mut self,
         spec: ServiceSpec,
-        health: impl Fn(&BackendSpec) -> Health,
+        health: impl Fn(&str, &BackendSpec) -> Health,
     ) -> Result<ServiceChange, ChangeError> {
         let name = spec.name.clone();
+        let health = |backend: &BackendSpec| health(&name, backend);
         let before = self.exchange_health(&name, |identity| {
-            spec.backends.iter().find(|backend| backend.identity == identity).map(&health)
+            spec.backends.iter().find(|backend| backend.identity == identity).map(health)
         });
-        self.commit(spec, health, Removal::Drain).inspect_err(|_| {
+        self.write(spec, health, Removal::Drain).inspect_err(|_| {
             self.exchange_health(&name, |identity| before.get(identity).copied());
         })
     }
