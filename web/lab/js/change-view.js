@@ -24,7 +24,7 @@ export class ChangeView {
     r.error = h('p.error', { role: 'alert', hidden: true });
     r.add = h('button.add', { type: 'button', onclick: () => this.#add() }, '+ Let a new backend join');
     this.#sides = ['policy', 'other'].map((field) => new Side(store, session, field));
-    this.element = h('section.view.change', {},
+    this.element = h('section.view.change', {}, h('h2.unseen', {}, 'Change'),
       h('section.plan', {}, h('h3', {}, 'The change'), r.list, h('div.row', {}, r.add,
         h('button', { type: 'button', onclick: () => this.#clear() }, 'Undo all')), r.error,
         h('p.note', {}, 'To new flows, drained and removed are the same: both get none. A drained backend keeps the flows that it has until they end.')),
@@ -135,7 +135,7 @@ class Side {
     this.element = h('section.side', { 'data-side': field },
       h('div.row', {}, h('label', { for: id }, field === 'policy' ? 'This' : 'Beside'), r.policy), r.summary, this.#board.element, r.needless,
       h('table.figures', {},
-        h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, ''), h('th', { scope: 'col', 'data-cells': '' }, 'slots'), h('th', { scope: 'col' }, `of ${count(FLOWS)} flows`))),
+        h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'fate'), h('th', { scope: 'col', 'data-cells': '' }, 'slots'), h('th', { scope: 'col' }, `of ${count(FLOWS)} flows`))),
         r.figures));
   }
 

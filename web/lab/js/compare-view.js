@@ -37,7 +37,7 @@ export class CompareView {
       s('svg', { role: 'img', tabindex: 0 }), h('p.readout')));
     r.body = h('tbody');
     r.head = h('tr');
-    this.element = h('section.view.compare', {}, r.subject,
+    this.element = h('section.view.compare', {}, h('h2.unseen', {}, 'Compare'), r.subject,
       h('div.row', {}, r.policies, h('label', { for: 'seeds' }, 'Seeds'), r.seeds), h('div.row', {}, r.progress, r.status),
       h('div.charts', {}, r.charts),
       h('details.data', {}, h('summary', {}, 'The figures as a table'), h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Figures' }, h('table.figures', {}, h('thead', {}, r.head), r.body))));

@@ -25,10 +25,10 @@ export class DraftView {
     const r = this.#refs;
     r.narration = h('p.narration');
     r.score = h('ol.score', { 'aria-label': 'Slots so far' });
-    r.aside = h('div.preferences');
+    r.aside = h('div.preferences', { tabindex: 0, role: 'group', 'aria-label': 'Preference lists or bids' });
     r.asideTitle = h('h3');
     r.key = h('p.key', {}, keyItem('mine', 'got it'), keyItem('lost', 'asked, taken'), keyItem('wanted', 'asks next'));
-    this.element = h('section.view.draft', {},
+    this.element = h('section.view.draft', {}, h('h2.unseen', {}, 'Draft'),
       h('div.stage', {}, r.narration, this.#board.element, this.player.element),
       h('div.columns-2', {},
         h('section', {}, h('h3', {}, 'Whose turn, and slots so far'), r.score),

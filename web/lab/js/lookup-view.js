@@ -25,7 +25,7 @@ export class LookupView {
     r.bids = h('div');
     r.table = h('h3');
     r.verdict = h('p.verdict', { role: 'status' });
-    this.element = h('section.view.lookup', {},
+    this.element = h('section.view.lookup', {}, h('h2.unseen', {}, 'Look-up'),
       h('div.ask', {}, h('label', { for: 'key' }, 'A key: whatever names the flow'), r.key, r.keys),
       h('div.columns-2', {},
         h('section', {}, r.table, r.steps),

@@ -11,7 +11,7 @@ export class TourView {
   constructor(session, go) {
     this.#session = session;
     this.#go = go;
-    this.element = h('section.view.tour', {},
+    this.element = h('section.view.tour', {}, h('h2.unseen', {}, 'Experiments'),
       h('p.lead', {}, 'Three experiments. Predict first: being wrong once teaches more than reading twice. Every outcome is computed here and now, by the library that the balancer runs.'),
       EXPERIMENTS.map((experiment, i) => this.#experiment(experiment, i)),
       h('h2', {}, 'Questions'),
