@@ -1,0 +1,113 @@
+//! A whole network at work: balancers that hold services, backends with servers.
+
+use std::net::SocketAddr;
+
+use guideway_control::Controller;
+use guideway_control::controller::{ChangeError, ServiceChange};
+use guideway_soft::Limits;
+
+use crate::backend::Servers;
+use crate::error::Result;
+use crate::forwarder::{Balancer, Forwarder};
+use crate::service::Service;
+use crate::soft::SoftDecapsulator;
+use crate::topology::{Network, Plan, VIP_V4, VIP_V6};
+
+/// A network whose balancers run on packet path `F`.
+#[derive(Debug)]
+pub struct Bed<F: Forwarder> {
+    /// The balancers; `None` where one was killed.
+    pub balancers: Vec<Option<Balancer<F>>>,
+    /// The backends.
+    pub backends: Vec<Backend>,
+    /// The machines.
+    pub network: Network,
+}
+
+/// A backend at work.
+#[derive(Debug)]
+pub struct Backend {
+    /// Its end of the tunnels.
+    pub decapsulator: SoftDecapsulator,
+    /// Its built-in servers.
+    pub servers: Servers,
+}
+
+/// What a balancer's memory is here; enough for some tables of a few thousand slots.
+const LIMITS: Limits = Limits {
+    services: 16,
+    backends: 512,
+    slots: 262_144,
+    flows: 65_536,
+    fragments: 1_024,
+    threads: 1,
+    icmp_per_second: 1_000,
+};
+
+impl<F: Forwarder> Bed<F> {
+    /// Builds the network, starts what runs on the backends, and balancers that hold `services`.
+    ///
+    /// # Errors
+    /// [`crate::Error`].
+    pub fn start(plan: &Plan, services: &[Service]) -> Result<Self> {
+        let network = Network::build(plan)?;
+        let backends = network
+            .backends
+            .iter()
+            .map(|host| Ok(Backend { decapsulator: host.decapsulate()?, servers: Servers::start(host)? }))
+            .collect::<Result<_>>()?;
+        let mut bed = Self { balancers: Vec::new(), backends, network };
+        for balancer in 0..bed.network.balancers.len() {
+            let started = bed.balancer(balancer, services)?;
+            bed.balancers.push(Some(started));
+        }
+        Ok(bed)
+    }
+
+    /// Makes the same change on every balancer that is alive. `change` is also given the balancer's number.
+    ///
+    /// # Errors
+    /// [`crate::Error::Change`] of the first balancer that refuses; those before it have changed.
+    pub fn change(
+        &self,
+        mut change: impl FnMut(&mut Controller<F::Engine>, usize) -> Result<ServiceChange, ChangeError>,
+    ) -> Result<Vec<ServiceChange>> {
+        let alive = self.balancers.iter().enumerate();
+        let alive = alive.filter_map(|(number, balancer)| Some((number, balancer.as_ref()?)));
+        alive.map(|(number, balancer)| Ok(change(&mut balancer.controller(), number)?)).collect()
+    }
+
+    /// Kills a balancer: its packet path stops and its link goes down; the router goes on sending to it.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    pub fn kill(&mut self, balancer: usize) -> Result<()> {
+        self.balancers[balancer] = None;
+        self.network.balancers[balancer].link.set_up(false)
+    }
+
+    /// Has the router send to the balancers that are alive, and to no other.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    pub fn route_to_the_living(&self) -> Result<()> {
+        let hosts = self.network.balancers.iter().zip(&self.balancers);
+        let alive: Vec<_> = hosts.filter_map(|(host, balancer)| balancer.as_ref().map(|_| host)).collect();
+        self.network.router.route_vips(&alive)
+    }
+
+    /// The sum of a number over the balancers that are alive.
+    pub fn sum(&self, of: impl Fn(&Balancer<F>) -> u64) -> u64 {
+        self.balancers.iter().flatten().map(of).sum()
+    }
+
+    fn balancer(&self, number: usize, services: &[Service]) -> Result<Balancer<F>> {
+        let wanted = services.iter().map(|service| self.network.service(number, service)).collect();
+        Balancer::start(std::slice::from_ref(&self.network.balancers[number].link), LIMITS, wanted)
+    }
+}
+
+/// A port of both virtual addresses.
+pub fn vips(port: u16) -> [SocketAddr; 2] {
+    [SocketAddr::new(VIP_V4, port), SocketAddr::new(VIP_V6, port)]
+}

@@ -1,0 +1,120 @@
+//! HTTP/1.1 requests, as much as is needed here.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::error::{Context, Result};
+use crate::namespace::Namespace;
+
+/// How long a transfer may stall.
+const STALL: Duration = Duration::from_secs(2);
+
+/// An answer under way: the head is read, the body can be.
+#[derive(Debug)]
+pub struct Response {
+    stream: BufReader<TcpStream>,
+    status: u16,
+    left: u64,
+}
+
+/// `GET path`, on a connection of its own; the whole body as text.
+///
+/// # Errors
+/// [`crate::Error::System`], also for a status other than 200.
+pub fn get(namespace: &Namespace, server: SocketAddr, path: &str) -> Result<String> {
+    begin_get(namespace, server, path)?.text().context(|| format!("reading http://{server}{path}"))
+}
+
+/// `GET path`, on a connection of its own, with the body left to be read.
+///
+/// # Errors
+/// [`crate::Error::System`].
+pub fn begin_get(namespace: &Namespace, server: SocketAddr, path: &str) -> Result<Response> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: testbed\r\n\r\n");
+    request_with(namespace, server, &request, 0).context(|| format!("asking http://{server}{path}"))
+}
+
+/// `POST /` of so many bytes; the server's answer.
+///
+/// # Errors
+/// [`crate::Error::System`], also for a status other than 200.
+pub fn post(namespace: &Namespace, server: SocketAddr, bytes: u64) -> Result<String> {
+    let request = format!("POST / HTTP/1.1\r\nHost: testbed\r\nContent-Length: {bytes}\r\n\r\n");
+    request_with(namespace, server, &request, bytes)
+        .and_then(Response::text)
+        .context(|| format!("sending {bytes} bytes to http://{server}/"))
+}
+
+impl Response {
+    /// The status code.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// The client's address and port.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn local(&self) -> io::Result<SocketAddr> {
+        self.stream.get_ref().local_addr()
+    }
+
+    /// Bytes of the body that were not read yet.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Reads so many bytes of the body, or what is left of it.
+    ///
+    /// # Errors
+    /// What the kernel says; that the server closed before the end.
+    pub fn read_some(&mut self, bytes: u64) -> io::Result<()> {
+        let wanted = bytes.min(self.left);
+        let read = io::copy(&mut self.stream.by_ref().take(wanted), &mut io::sink())?;
+        self.left -= read;
+        if read < wanted { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    }
+
+    fn text(mut self) -> io::Result<String> {
+        if self.status != 200 {
+            return Err(io::Error::other(format!("status {}", self.status)));
+        }
+        let mut text = String::new();
+        let read = self.stream.by_ref().take(self.left).read_to_string(&mut text)?;
+        if (read as u64) < self.left { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(text) }
+    }
+}
+
+fn request_with(
+    namespace: &Namespace,
+    server: SocketAddr,
+    head: &str,
+    body_bytes: u64,
+) -> io::Result<Response> {
+    let connected = namespace.run(|| TcpStream::connect_timeout(&server, STALL)).map_err(io::Error::other)?;
+    let mut stream = connected?;
+    stream.set_read_timeout(Some(STALL))?;
+    stream.set_write_timeout(Some(STALL))?;
+    stream.set_nodelay(true)?;
+    stream.write_all(head.as_bytes())?;
+    io::copy(&mut io::repeat(b'g').take(body_bytes), &mut stream)?;
+    let mut stream = BufReader::new(stream);
+    let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+    let mut line = String::new();
+    stream.read_line(&mut line)?;
+    let status = line.split(' ').nth(1).and_then(|word| word.trim().parse().ok());
+    let status = status.ok_or_else(|| invalid(format!("no status in {line:?}")))?;
+    let mut left = 0;
+    loop {
+        let mut header = String::new();
+        stream.read_line(&mut header)?;
+        match header.split_once(':') {
+            Some((field, value)) if field.eq_ignore_ascii_case("content-length") => {
+                left = value.trim().parse().map_err(|_| invalid(format!("not a length: {value:?}")))?;
+            }
+            Some(_) => {}
+            None => return Ok(Response { stream, status, left }),
+        }
+    }
+}

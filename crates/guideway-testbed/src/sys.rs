@@ -1,0 +1,83 @@
+//! The calls that have no safe wrapper, each in one small function.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use nix::libc;
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::sys::socket::{LinkAddr, SockaddrLike};
+
+nix::ioctl_write_ptr_bad!(tun_set_interface, libc::TUNSETIFF, libc::ifreq);
+nix::ioctl_readwrite_bad!(ethtool, libc::SIOCETHTOOL, libc::ifreq);
+
+/// `ETHTOOL_STXCSUM` of `linux/ethtool.h`: sets whether the card sums what is sent.
+const SET_TX_CHECKSUM: u32 = 0x17;
+
+/// `struct ethtool_value` of `linux/ethtool.h`.
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    data: u32,
+}
+
+/// The address of an interface for packet sockets that take every protocol.
+pub(crate) fn packet_address(interface: u32) -> io::Result<LinkAddr> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: i32::try_from(interface).map_err(io::Error::other)?,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let length = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the pointer and the length are those of a live `sockaddr_ll`, whose family says so; the bytes are copied.
+    let address = unsafe { LinkAddr::from_raw((&raw const address).cast(), Some(length)) };
+    address.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
+}
+
+/// Makes the open `/dev/net/tun` the TUN device `name` of the calling thread's network namespace.
+pub(crate) fn make_tun(device: &OwnedFd, name: &str) -> io::Result<()> {
+    let mut request = interface_request(name)?;
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as i16;
+    // SAFETY: TUNSETIFF reads and writes one `ifreq`, which lives until the call returns.
+    unsafe { tun_set_interface(device.as_raw_fd(), &raw const request) }?;
+    Ok(())
+}
+
+/// Has the kernel sum what is sent by interface `name`, so that whoever reads frames finds whole checksums, and frames
+/// no longer than the link takes. `socket` is any socket of the interface's network namespace.
+pub(crate) fn disable_checksum_offload(socket: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    let mut value = EthtoolValue { command: SET_TX_CHECKSUM, data: 0 };
+    let mut request = interface_request(name)?;
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: SIOCETHTOOL with this command reads the `ethtool_value` that the request points to; both live until the
+    // call returns.
+    unsafe { ethtool(socket.as_raw_fd(), &raw mut request) }?;
+    Ok(())
+}
+
+/// Has the kernel kill the child when the thread that starts it ends.
+pub(crate) fn die_with_parent(command: &mut Command) {
+    let ask = || prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from);
+    // SAFETY: between fork and exec the closure makes one system call; it neither allocates nor locks.
+    unsafe { command.pre_exec(ask) };
+}
+
+fn interface_request(name: &str) -> io::Result<libc::ifreq> {
+    let mut request = libc::ifreq {
+        ifr_name: [0; libc::IFNAMSIZ],
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: 0 },
+    };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "an interface's name has at most 15 bytes"));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
