@@ -2,81 +2,90 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use guideway_wire::{FlowKey, Fragment, HashKey, IpProtocol, IpVersion, Packet, Parsed};
+use guideway_wire::{FlowKey, HashKey, IpProtocol, IpVersion, Parsed};
 
-use crate::outcome::{Drop, Event, Pass, Verdict};
+use crate::outcome::{Drop, Event, Outcome, Pass};
 use crate::record::fragment::{FRAGMENT_SECONDS, FragmentPlace};
-use crate::record::{FragmentRule, NO_BACKEND, NO_SERVICE, ServiceId};
+use crate::record::{FragmentRule, NO_BACKEND, NO_SERVICE, ServiceId, Slot};
+use crate::send::Route;
 use crate::service::{self, Target};
-use crate::{State, send, slot};
+use crate::slot::Choice;
+use crate::{State, slot};
 
-/// A fragment without ports: after the others of its datagram, to a backend or to the host. One that comes before the
-/// first is the host's if the VIP has no service of the protocol, and is placed by its addresses if it has one UDP
-/// service; of a TCP segment it is dropped, since a retransmission is better than the reset of a backend that does not
-/// know the connection.
+/// Where the datagram of a first fragment went already, if a later fragment came before it; otherwise open.
 #[inline(never)]
-pub fn later<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, state: &S) -> Verdict {
+pub fn first<S: State>(parsed: &Parsed, target: &Target<'_>, slot: Slot, state: &S) -> Choice {
+    let known = known(datagram_hash(parsed, state), state.now_seconds(), state);
+    if known.service() == target.id && slot::usable(target, known.backend(), slot, state) {
+        state.event(Event::FragmentHit);
+        return Choice::of(known.backend());
+    }
+    Choice::OPEN
+}
+
+/// Remembers where a first fragment goes, for the others of its datagram; with [`NO_SERVICE`] they are the host's.
+#[inline(never)]
+pub fn place<S: State>(parsed: &Parsed, service: ServiceId, local: u16, state: &S) {
+    remember(datagram_hash(parsed, state), service, local, state.now_seconds(), state);
+}
+
+/// The way of a fragment without ports: after the others of its datagram, to a backend or to the host. One that comes
+/// before the first is the host's if the VIP has no service of the protocol, and is placed by its addresses if it has
+/// one UDP service; of a TCP segment it is dropped, since a retransmission is better than the reset of a backend that
+/// does not know the connection. Fills `route` where it leads to a backend.
+#[inline(never)]
+pub(crate) fn later<'a, S: State>(parsed: &Parsed, route: &mut Option<Route<'a>>, state: &'a S) -> Outcome {
     let Some(vip) = state.vip(&parsed.key.dst.octets()) else {
-        return Verdict::Pass(Pass::NotVip);
-    };
-    let Fragment::Later { id, .. } = parsed.fragment else {
-        return Verdict::Drop(Drop::Malformed);
+        return Pass::NotVip.outcome();
     };
     let now = state.now_seconds();
-    let hash = datagram_hash(parsed, id, state);
+    let hash = datagram_hash(parsed, state);
     let placed = known(hash, now, state);
-    let id = match (&placed, parsed.protocol()) {
-        (Some(place), _) => place.service(),
-        (None, IpProtocol::TCP) => vip.tcp,
-        (None, IpProtocol::UDP) => vip.udp,
-        (None, protocol) => return Verdict::Pass(service::unserved(protocol)),
+    let id = match parsed.protocol() {
+        _ if placed != FragmentPlace::NONE => placed.service(),
+        IpProtocol::TCP => vip.tcp,
+        IpProtocol::UDP => vip.udp,
+        protocol => return service::unserved(protocol).outcome(),
     };
     if id == NO_SERVICE {
-        return Verdict::Pass(Pass::NoService);
+        return Pass::NoService.outcome();
     }
     // Of several services nobody knows which.
     let Some(target) = Target::of(id, state) else {
-        return Verdict::Drop(Drop::UnknownFragment);
+        return Drop::UnknownFragment.outcome();
     };
     if target.policy.fragments() == FragmentRule::Drop {
-        return Verdict::Drop(Drop::Fragment);
+        return Drop::Fragment.outcome();
     }
     if let Some(reason) = service::refuses(parsed, state) {
-        return Verdict::Drop(reason);
+        return reason.outcome();
     }
     let table = target.service.table(target.active);
     let Some(place) = slot::place_in(table, &parsed.key, HashKey::SourceAddress, state) else {
-        return Verdict::Drop(Drop::NoBackendUnanswered);
+        return Drop::NoBackendUnanswered.outcome();
     };
-    let known =
-        placed.map(|place| place.backend()).filter(|local| slot::usable(&target, *local, place.slot, state));
-    if let Some(local) = known {
+    if placed != FragmentPlace::NONE && slot::usable(&target, placed.backend(), place.slot, state) {
         state.event(Event::FragmentHit);
-        return send::to_backend(packet, parsed, (&target, local), place.hash, state);
+        *route = Some(Route::new(&target, placed.backend(), place.hash));
+        return Outcome::Forwarded;
     }
     if parsed.protocol() != IpProtocol::UDP {
-        return Verdict::Drop(Drop::UnknownFragment);
+        return Drop::UnknownFragment.outcome();
     }
     let local = place.slot.current();
     if local == NO_BACKEND {
-        return Verdict::Drop(Drop::NoBackendUnanswered);
+        return Drop::NoBackendUnanswered.outcome();
     }
     remember(hash, target.id, local, now, state);
-    send::to_backend(packet, parsed, (&target, local), place.hash, state)
-}
-
-/// The first fragment of a datagram to a VIP, but to a port that no service has: the others are the host's too.
-#[inline(never)]
-pub fn leave<S: State>(parsed: &Parsed, state: &S) {
-    if let Some(id) = parsed.fragment.datagram_id() {
-        remember(datagram_hash(parsed, id, state), NO_SERVICE, 0, state.now_seconds(), state);
-    }
+    *route = Some(Route::new(&target, local, place.hash));
+    Outcome::Forwarded
 }
 
 /// The secret hash of a datagram: source, destination, identification, and protocol in IPv4. In IPv6 addresses and
 /// identification are enough (RFC 8200 section 4.5), and a later fragment may not tell the protocol.
 #[inline(always)]
-pub fn datagram_hash<S: State>(parsed: &Parsed, id: u32, state: &S) -> u64 {
+pub fn datagram_hash<S: State>(parsed: &Parsed, state: &S) -> u64 {
+    let id = parsed.fragment.datagram_id().unwrap_or_default();
     let protocol = match parsed.ip {
         IpVersion::V4 => parsed.protocol(),
         IpVersion::V6 => IpProtocol::FRAGMENT,
@@ -86,17 +95,19 @@ pub fn datagram_hash<S: State>(parsed: &Parsed, id: u32, state: &S) -> u64 {
     state.settings().keyed_hash(&key, NO_SERVICE) | 1
 }
 
-/// Where the other fragments of the datagram went.
+/// Where the other fragments of the datagram went, or [`FragmentPlace::NONE`].
 #[inline(never)]
-pub fn known<S: State>(hash: u64, now: u32, state: &S) -> Option<FragmentPlace> {
-    let bucket = state.fragment_bucket((hash >> 1) as u32 & state.fragment_mask())?;
+pub fn known<S: State>(hash: u64, now: u32, state: &S) -> FragmentPlace {
+    let Some(bucket) = state.fragment_bucket((hash >> 1) as u32 & state.fragment_mask()) else {
+        return FragmentPlace::NONE;
+    };
     for entry in &bucket.entries {
         let place = entry.place();
         if entry.hash.load(Relaxed) == hash && place.is_of(hash, now) {
-            return Some(place);
+            return place;
         }
     }
-    None
+    FragmentPlace::NONE
 }
 
 /// Remembers where the datagram goes, in place of the oldest of its bucket.

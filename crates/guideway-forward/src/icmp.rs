@@ -1,35 +1,54 @@
 //! ICMP errors: they go where the flow goes that they are about.
 
 use guideway_wire::parse::{ParseError, quoted_flow};
-use guideway_wire::{Packet, Parsed};
+use guideway_wire::{FlowKey, Packet, Parsed};
 
-use crate::outcome::{Drop, Pass, Verdict};
-use crate::slot::Choice;
-use crate::{State, send, service, slot};
+use crate::outcome::{Drop, Outcome, Pass};
+use crate::send::Route;
+use crate::{State, service, slot};
 
-/// Forwards an ICMP error that came to a VIP to the backend of the flow that it quotes.
+/// The way of an ICMP error to a VIP: that of the flow that it quotes. Fills `route` where it leads to a backend.
 #[inline(never)]
-pub fn error<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, state: &S) -> Verdict {
-    let flow = match quoted_flow(packet, parsed) {
-        Ok(flow) => flow,
-        Err(ParseError::QuoteMalformed) => return Verdict::Drop(Drop::Malformed),
-        Err(_) => return Verdict::Drop(Drop::ShortIcmpQuote),
-    };
+pub(crate) fn error<'a, P: Packet, S: State>(
+    packet: &P,
+    parsed: &Parsed,
+    route: &mut Option<Route<'a>>,
+    state: &'a S,
+) -> Outcome {
+    if state.vip(&parsed.key.dst.octets()).is_none() {
+        return Pass::NotVip.outcome();
+    }
+    let mut flow = parsed.key;
+    match quote(packet, parsed, &mut flow) {
+        Ok(()) => {}
+        Err(ParseError::QuoteMalformed) => return Drop::Malformed.outcome(),
+        Err(_) => return Drop::ShortIcmpQuote.outcome(),
+    }
     if flow.dst != parsed.key.dst {
-        return Verdict::Drop(Drop::Malformed);
+        return Drop::Malformed.outcome();
     }
     let Some(target) = service::find(&flow, state) else {
         // About a packet of the host's own, an echo reply for one.
-        return Verdict::Pass(Pass::Icmp);
+        return Pass::Icmp.outcome();
     };
     if let Some(reason) = service::refuses(parsed, state) {
-        return Verdict::Drop(reason);
+        return reason.outcome();
     }
     let Some(place) = slot::place(&target, &flow, state) else {
-        return Verdict::Drop(Drop::IcmpNoBackend);
+        return Drop::IcmpNoBackend.outcome();
     };
-    match slot::choose_for_error(&target, &flow, &place, state) {
-        Choice::Backend(local) => send::to_backend(packet, parsed, (&target, local), place.hash, state),
-        Choice::NoBackend | Choice::Orphan => Verdict::Drop(Drop::IcmpNoBackend),
+    match slot::choose_for_error(&target, &flow, &place, state).backend() {
+        Some(local) => {
+            *route = Some(Route::new(&target, local, place.hash));
+            Outcome::Forwarded
+        }
+        None => Drop::IcmpNoBackend.outcome(),
     }
+}
+
+/// Reads the quote in a stack frame of its own.
+#[inline(never)]
+fn quote<P: Packet>(packet: &P, parsed: &Parsed, flow: &mut FlowKey) -> Result<(), ParseError> {
+    *flow = quoted_flow(packet, parsed)?;
+    Ok(())
 }

@@ -11,9 +11,11 @@
 //!
 //! * [`record`]: the words that controller and forwarder share: slots, services, backends, flow entries.
 //! * [`state`]: where a decision reads them from.
+//! * [`word`]: what those records are made of.
 //! * [`outcome`]: what a decision says: a [`Verdict`], and the one counter ([`Outcome`]) that each packet belongs to.
 #![no_std]
-#![forbid(unsafe_code)]
+#![cfg_attr(not(target_arch = "bpf"), forbid(unsafe_code))]
+#![deny(unsafe_code)]
 
 #[cfg(feature = "cases")]
 extern crate std;
@@ -32,6 +34,7 @@ pub mod send;
 pub mod service;
 pub mod slot;
 pub mod state;
+pub mod word;
 
 pub use outcome::{Event, Outcome, Verdict};
 pub use process::process;

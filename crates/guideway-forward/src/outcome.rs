@@ -101,6 +101,17 @@ macro_rules! outcomes {
                 $(Outcome::$dout,)*
             ];
 
+            /// The verdict on a packet that was not forwarded; `None` for [`Outcome::Forwarded`].
+            #[inline(always)]
+            pub const fn ending(self) -> Option<Verdict> {
+                match self {
+                    Outcome::Forwarded => None,
+                    $(Outcome::$aout => Some(Verdict::Answer(Answer::$a)),)*
+                    $(Outcome::$pout => Some(Verdict::Pass(Pass::$p)),)*
+                    $(Outcome::$dout => Some(Verdict::Drop(Drop::$d)),)*
+                }
+            }
+
             /// What happened to the packet.
             pub const fn kind(self) -> Kind {
                 match self {
@@ -325,6 +336,7 @@ mod tests {
         for (index, outcome) in Outcome::ALL.iter().enumerate() {
             assert_eq!(outcome.index() as usize, index);
             assert!(outcome.as_str().starts_with(outcome.kind().as_str()), "{}", outcome.as_str());
+            assert_eq!(outcome.ending().map_or(Outcome::Forwarded, Verdict::outcome), *outcome);
             assert!(outcome.meaning().ends_with('.') && !outcome.meaning().starts_with(' '));
         }
     }

@@ -3,8 +3,9 @@
 use guideway_wire::parse::{ParseError, destination};
 use guideway_wire::{Fragment, IcmpClass, IpProtocol, Packet, Parsed, parse};
 
-use crate::outcome::{Drop, Event, Pass, Verdict};
-use crate::record::FragmentRule;
+use crate::outcome::{Drop, Forward, Outcome, Pass, Verdict};
+use crate::record::{FragmentRule, NO_SERVICE};
+use crate::send::Route;
 use crate::service::Target;
 use crate::slot::Choice;
 use crate::state::Counters;
@@ -17,55 +18,85 @@ use crate::{State, answer, fragment, icmp, quic, send, service, slot};
 #[inline(always)]
 pub fn process<P: Packet, S: State>(packet: &mut P, state: &S) -> Verdict {
     let bytes = packet.len() as u32;
-    let verdict = decide(packet, state);
-    state.outcome(verdict.outcome(), bytes);
-    if let Verdict::Forward(forward) = verdict {
-        Counters::service(state, forward.service, bytes);
-        Counters::backend(state, forward.backend, bytes);
-    }
+    let (verdict, outcome) = match decide(packet, state) {
+        Ok(forward) => {
+            Counters::service(state, forward.service, bytes);
+            Counters::backend(state, forward.backend, bytes);
+            (Verdict::Forward(forward), Outcome::Forwarded)
+        }
+        Err(outcome) => (outcome.ending().unwrap_or(Verdict::Drop(Drop::StaleSlot)), outcome),
+    };
+    state.outcome(outcome, bytes);
     verdict
 }
 
+/// Each kind of packet finds its way in a function of its own, and all ways meet again here, so that the deep part of
+/// one is not under the deep part of another: the kernel gives all frames of a call chain 512 bytes together.
 #[inline(always)]
-fn decide<P: Packet, S: State>(packet: &mut P, state: &S) -> Verdict {
-    let parsed = match parse(packet) {
-        Ok(parsed) => parsed,
-        Err(error) => return refused(packet, state, error),
+fn decide<P: Packet, S: State>(packet: &mut P, state: &S) -> Result<Forward, Outcome> {
+    let parsed = &mut { Parsed::EMPTY };
+    if let Err(error) = layers(packet, parsed) {
+        return Err(refused(packet, state, error));
+    }
+    let mut route = None;
+    let outcome = if parsed.fragment.is_later() {
+        fragment::later(parsed, &mut route, state)
+    } else if matches!(parsed.protocol(), IpProtocol::TCP | IpProtocol::UDP) {
+        flow(packet, parsed, &mut route, state)
+    } else if parsed.icmp == IcmpClass::Error {
+        icmp::error(packet, parsed, &mut route, state)
+    } else {
+        other_protocol(packet, parsed, state)
     };
-    if parsed.fragment.is_later() {
-        return fragment::later(packet, &parsed, state);
+    match &route {
+        Some(route) => send::to_backend(packet, parsed, route, state),
+        None => Err(outcome),
     }
-    if !matches!(parsed.protocol(), IpProtocol::TCP | IpProtocol::UDP) {
-        return other_protocol(packet, &parsed, state);
-    }
-    let Some(target) = service::find(&parsed.key, state) else {
-        return unserved(&parsed, state);
-    };
-    if let Some(reason) = service::refuses(&parsed, state) {
-        return Verdict::Drop(reason);
-    }
-    if let Fragment::First { .. } = parsed.fragment {
-        return first_fragment(packet, &parsed, &target, state);
-    }
-    let Some(place) = slot::place(&target, &parsed.key, state) else {
-        return answer::no_backend(packet, &parsed, target.policy, state);
-    };
-    forward(packet, &parsed, &target, &place, state)
 }
 
-/// The way of a whole packet from its slot.
+/// Parses in a stack frame of its own, which is gone when the next step begins.
+#[inline(never)]
+fn layers<P: Packet>(packet: &P, parsed: &mut Parsed) -> Result<(), ParseError> {
+    *parsed = parse(packet)?;
+    Ok(())
+}
+
+/// The way of a packet with ports: service, slot, backend. A first fragment goes it too, unless a later one of its
+/// datagram came before it.
 #[inline(always)]
-fn forward<P: Packet, S: State>(
+fn flow<'a, P: Packet, S: State>(
     packet: &mut P,
     parsed: &Parsed,
-    target: &Target<'_>,
-    place: &slot::Place,
-    state: &S,
-) -> Verdict {
-    match choose(packet, parsed, target, place, state) {
-        Choice::Backend(local) => send::to_backend(packet, parsed, (target, local), place.hash, state),
-        Choice::NoBackend => answer::no_backend(packet, parsed, target.policy, state),
-        Choice::Orphan => answer::orphan(packet, parsed),
+    route: &mut Option<Route<'a>>,
+    state: &'a S,
+) -> Outcome {
+    let Some(target) = service::find(&parsed.key, state) else {
+        return unserved(parsed, state);
+    };
+    if let Some(reason) = service::refuses(parsed, state) {
+        return reason.outcome();
+    }
+    let Some(place) = slot::place(&target, &parsed.key, state) else {
+        return answer::no_backend(packet, parsed, target.policy, state);
+    };
+    let first = matches!(parsed.fragment, Fragment::First { .. });
+    if first && target.policy.fragments() == FragmentRule::Drop {
+        return Drop::Fragment.outcome();
+    }
+    let mut choice = if first { fragment::first(parsed, &target, place.slot, state) } else { Choice::OPEN };
+    if choice == Choice::OPEN {
+        choice = choose(packet, parsed, &target, &place, state);
+        if first && let Some(local) = choice.backend() {
+            fragment::place(parsed, target.id, local, state);
+        }
+    }
+    match choice.backend() {
+        Some(local) => {
+            *route = Some(Route::new(&target, local, place.hash));
+            Outcome::Forwarded
+        }
+        None if choice == Choice::ORPHAN => answer::orphan(packet, parsed),
+        None => answer::no_backend(packet, parsed, target.policy, state),
     }
 }
 
@@ -79,83 +110,47 @@ fn choose<P: Packet, S: State>(
     state: &S,
 ) -> Choice {
     if parsed.protocol() == IpProtocol::TCP {
-        return slot::choose_tcp(target, &parsed.key, parsed.tcp_flags, place, state);
+        return slot::choose_tcp(target, parsed, place, state);
     }
-    if target.policy.quic().is_some()
-        && let Some(local) = quic::backend(packet, parsed, target, state)
-    {
-        return Choice::Backend(local);
+    if target.policy.quic().is_some() {
+        let choice = quic::backend(packet, parsed, target, state);
+        if choice != Choice::OPEN {
+            return choice;
+        }
     }
     slot::choose_udp(target, &parsed.key, place, state)
 }
 
-/// A first fragment decides as a whole packet does, unless a later one of its datagram came before it.
-#[inline(never)]
-fn first_fragment<P: Packet, S: State>(
-    packet: &mut P,
-    parsed: &Parsed,
-    target: &Target<'_>,
-    state: &S,
-) -> Verdict {
-    let Some(id) = parsed.fragment.datagram_id() else {
-        return Verdict::Drop(Drop::Malformed);
-    };
-    let Some(place) = &slot::place(target, &parsed.key, state) else {
-        return answer::no_backend(packet, parsed, target.policy, state);
-    };
-    if target.policy.fragments() == FragmentRule::Drop {
-        return Verdict::Drop(Drop::Fragment);
-    }
-    let now = state.now_seconds();
-    let hash = fragment::datagram_hash(parsed, id, state);
-    if let Some(known) = fragment::known(hash, now, state)
-        && known.service() == target.id
-        && slot::usable(target, known.backend(), place.slot, state)
-    {
-        state.event(Event::FragmentHit);
-        return send::to_backend(packet, parsed, (target, known.backend()), place.hash, state);
-    }
-    match choose(packet, parsed, target, place, state) {
-        Choice::Backend(local) => {
-            fragment::remember(hash, target.id, local, now, state);
-            send::to_backend(packet, parsed, (target, local), place.hash, state)
-        }
-        Choice::NoBackend => answer::no_backend(packet, parsed, target.policy, state),
-        Choice::Orphan => answer::orphan(packet, parsed),
-    }
-}
-
 /// What no service is for. If it is the first fragment of a datagram to a VIP, the others are the host's as well.
 #[inline(never)]
-fn unserved<S: State>(parsed: &Parsed, state: &S) -> Verdict {
+fn unserved<S: State>(parsed: &Parsed, state: &S) -> Outcome {
     let reason = service::missing(&parsed.key, state);
-    if reason == Pass::NoService {
-        fragment::leave(parsed, state);
+    if reason == Pass::NoService && parsed.fragment.datagram_id().is_some() {
+        fragment::place(parsed, NO_SERVICE, 0, state);
     }
-    Verdict::Pass(reason)
+    reason.outcome()
 }
 
-/// What is neither TCP nor UDP: ICMP, tunnels, and what no service can be for.
+/// What is neither TCP nor UDP nor an ICMP error: echo requests, tunnels, and what no service can be for.
 #[inline(never)]
-fn other_protocol<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, state: &S) -> Verdict {
+fn other_protocol<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, state: &S) -> Outcome {
     if state.vip(&parsed.key.dst.octets()).is_none() {
-        return Verdict::Pass(Pass::NotVip);
+        return Pass::NotVip.outcome();
     }
     match parsed.icmp {
-        IcmpClass::Error => icmp::error(packet, parsed, state),
         IcmpClass::EchoRequest => answer::echo(packet, parsed, state),
-        IcmpClass::EchoReply | IcmpClass::Other => Verdict::Pass(Pass::Icmp),
-        IcmpClass::None => Verdict::Pass(service::unserved(parsed.protocol())),
+        IcmpClass::EchoReply | IcmpClass::Other | IcmpClass::Error => Pass::Icmp.outcome(),
+        IcmpClass::None => service::unserved(parsed.protocol()).outcome(),
     }
 }
 
 /// What the parser refused: the host's business unless it is for a VIP.
 #[inline(never)]
-fn refused<P: Packet, S: State>(packet: &P, state: &S, error: ParseError) -> Verdict {
+fn refused<P: Packet, S: State>(packet: &P, state: &S, error: ParseError) -> Outcome {
     let reason = match error {
-        ParseError::NotIp => return Verdict::Pass(Pass::NotIp),
+        ParseError::NotIp => return Pass::NotIp.outcome(),
         ParseError::TruncatedEthernet | ParseError::TruncatedVlan | ParseError::TooManyVlanTags => {
-            return Verdict::Pass(Pass::NotVip);
+            return Pass::NotVip.outcome();
         }
         ParseError::TruncatedIpv4
         | ParseError::TruncatedIpv6
@@ -178,8 +173,8 @@ fn refused<P: Packet, S: State>(packet: &P, state: &S, error: ParseError) -> Ver
     };
     match destination(packet) {
         // An IPv6 packet to a mapped address reads like one to an IPv4 VIP, and is none.
-        Some(address) if error == ParseError::MappedAddress && address.is_v4() => Verdict::Pass(Pass::NotVip),
-        Some(address) if state.vip(&address.octets()).is_some() => Verdict::Drop(reason),
-        _ => Verdict::Pass(Pass::NotVip),
+        Some(address) if error == ParseError::MappedAddress && address.is_v4() => Pass::NotVip.outcome(),
+        Some(address) if state.vip(&address.octets()).is_some() => reason.outcome(),
+        _ => Pass::NotVip.outcome(),
     }
 }

@@ -7,9 +7,10 @@ use guideway_wire::{PacketRead, Parsed};
 use crate::State;
 use crate::outcome::Event;
 use crate::service::Target;
+use crate::slot::Choice;
 use crate::state::Backends;
 
-/// The backend that a packet's connection id names, while it is active or draining; `None` means by hash.
+/// The backend that a packet's connection id names, while it is active or draining; otherwise open.
 ///
 /// A client's first packets (Initial, 0-RTT) carry an id of the client's choice, so theirs is not read.
 #[inline(never)]
@@ -18,29 +19,32 @@ pub fn backend<P: PacketRead, S: State>(
     parsed: &Parsed,
     target: &Target<'_>,
     state: &S,
-) -> Option<u16> {
-    let (offset, length) = target.policy.quic()?;
-    let layout = ServerIdLayout::new(offset, length)?;
+) -> Choice {
+    let Some(layout) = target.policy.quic().and_then(|(offset, length)| ServerIdLayout::new(offset, length))
+    else {
+        return Choice::OPEN;
+    };
     let Some(header) = quic::parse(packet, parsed.l4_offset.wrapping_add(UdpHeader::LEN), parsed.end())
     else {
         state.event(Event::QuicShort);
-        return None;
+        return Choice::OPEN;
     };
     if header.may_open() {
-        return None;
+        return Choice::OPEN;
     }
     let Some(server) = header.server_id(packet, layout) else {
         if header.kind == QuicKind::Short {
             state.event(Event::QuicShort);
         }
-        return None;
+        return Choice::OPEN;
     };
     let local = state.quic_backend(target.id, server).filter(|local| {
         let backend = target.service.backend_index(*local).and_then(|index| Backends::backend(state, index));
         backend.is_some_and(|backend| backend.state().keeps_flows())
     });
-    if local.is_none() {
+    let Some(local) = local else {
         state.event(Event::QuicUnknownId);
-    }
-    local
+        return Choice::OPEN;
+    };
+    Choice::of(local)
 }

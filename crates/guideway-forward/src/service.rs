@@ -4,7 +4,7 @@ use guideway_wire::{FlowKey, IpProtocol, Parsed};
 
 use crate::State;
 use crate::outcome::{Drop, Pass};
-use crate::record::{Active, Policy, Service, ServiceId, ServiceKey};
+use crate::record::{Active, NO_SERVICE, Policy, Service, ServiceId, ServiceKey};
 use crate::state::Services;
 
 /// A service as one packet sees it: the words that a change could replace are read once.
@@ -35,27 +35,26 @@ pub fn find<'a, S: State>(flow: &FlowKey, state: &'a S) -> Option<Target<'a>> {
     let key = ServiceKey::new(flow.dst.octets(), flow.dst_port, flow.protocol.0);
     match state.exact(&key) {
         Some(id) => Target::of(id, state),
-        None => wider(&key, state),
+        None => match wider(&key, state) {
+            NO_SERVICE => None,
+            id => Target::of(id, state),
+        },
     }
 }
 
 #[inline(never)]
-fn wider<'a, S: State>(key: &ServiceKey, state: &'a S) -> Option<Target<'a>> {
+fn wider<S: State>(key: &ServiceKey, state: &S) -> ServiceId {
     let settings = state.settings();
     let any = key.any_port();
     if settings.has_any_port()
         && let Some(id) = state.exact(&any)
     {
-        return Target::of(id, state);
+        return id;
     }
     if !settings.has_prefixes() {
-        return None;
+        return NO_SERVICE;
     }
-    let id = match state.prefix(key) {
-        Some(id) => id,
-        None => state.prefix(&any)?,
-    };
-    Target::of(id, state)
+    state.prefix(key).or_else(|| state.prefix(&any)).unwrap_or(NO_SERVICE)
 }
 
 /// Why a packet without a service is left to the host.

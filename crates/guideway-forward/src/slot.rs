@@ -1,6 +1,6 @@
 //! Step two: the slot, and which backend it means for this packet.
 
-use guideway_wire::{FlowKey, HashKey, TcpFlags};
+use guideway_wire::{FlowKey, HashKey, IpProtocol, Parsed, TcpFlags};
 
 use crate::State;
 use crate::flow::{self, Found, Memo};
@@ -20,21 +20,31 @@ pub struct Place {
     pub hash: u64,
 }
 
-/// Which backend, by local index; or why none.
+/// Which backend, by local index; or what else is to be done. One number, as is everything that a function of the
+/// BPF target returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// This one.
-    Backend(u16),
-    /// The service has nobody for this slot.
-    NoBackend,
-    /// The flow's backend is gone or unknown, and the service wants it reset.
-    Orphan,
-}
+pub struct Choice(u16);
 
 impl Choice {
+    /// The service has nobody for this slot.
+    pub const NO_BACKEND: Choice = Choice(NO_BACKEND);
+    /// The flow's backend is gone or unknown, and the service wants it reset.
+    pub const ORPHAN: Choice = Choice(1 << 15);
+    /// Nothing is known here; the next step decides.
+    pub const OPEN: Choice = Choice(1 << 15 | 1);
+    /// The owner of flows older than the slot's last change.
+    pub const OLDER: Choice = Choice(1 << 15 | 2);
+
+    /// The backend with this local index; [`NO_BACKEND`] is nobody.
     #[inline(always)]
-    const fn of(local: u16) -> Choice {
-        if local == NO_BACKEND { Choice::NoBackend } else { Choice::Backend(local) }
+    pub const fn of(local: u16) -> Choice {
+        Choice(local & 0x7fff)
+    }
+
+    /// The local index, if this is a backend.
+    #[inline(always)]
+    pub const fn backend(self) -> Option<u16> {
+        if self.0 < NO_BACKEND { Some(self.0) } else { None }
     }
 }
 
@@ -48,24 +58,22 @@ pub fn place<S: State>(target: &Target<'_>, flow: &FlowKey, state: &S) -> Option
 #[inline(always)]
 pub fn place_in<S: State>(table: &TableRef, flow: &FlowKey, by: HashKey, state: &S) -> Option<Place> {
     let (offset, size) = table.place();
-    let hash = table.hasher().hash(flow, by);
+    let hash = table.hash(flow, by);
     let index = hash.checked_rem(size as u64)? as u32;
     Some(Place { slot: state.slot(offset, index)?, index, hash })
 }
 
 /// The backend of a TCP packet. A settled slot of a service that does not track answers by itself.
 #[inline(always)]
-pub fn choose_tcp<S: State>(
-    target: &Target<'_>,
-    flow: &FlowKey,
-    flags: TcpFlags,
-    place: &Place,
-    state: &S,
-) -> Choice {
+pub fn choose_tcp<S: State>(target: &Target<'_>, parsed: &Parsed, place: &Place, state: &S) -> Choice {
     if place.slot.is_settled() && !target.active.prior() && !target.policy.track_tcp() {
         return Choice::of(place.slot.current());
     }
-    if flags.opens() { open(target, flow, place, state) } else { resume(target, flow, flags, place, state) }
+    if parsed.tcp_flags.opens() {
+        open(target, &parsed.key, place, state)
+    } else {
+        resume(target, parsed, place, state)
+    }
 }
 
 /// The backend of a packet of a protocol without an opening packet.
@@ -80,31 +88,35 @@ pub fn choose_udp<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, 
 }
 
 /// The backend that an ICMP error about this flow belongs to: as a packet of the flow, but nothing is remembered.
-#[inline(never)]
+#[inline(always)]
 pub fn choose_for_error<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S) -> Choice {
-    let current = Choice::of(place.slot.current());
-    let hash = state.settings().keyed_hash(flow, target.id);
-    let settled = place.slot.is_settled() && !target.active.prior();
-    let udp = flow.protocol == guideway_wire::IpProtocol::UDP;
+    let current = place.slot.current();
+    let local = match belonging(target, flow, place.slot, state) {
+        Choice::OLDER => older_owner(target, flow, place, state),
+        choice => choice.backend().unwrap_or(current),
+    };
+    Choice::of(if usable(target, local, place.slot, state) { local } else { current })
+}
+
+/// Where a flow belongs, as far as the flow table and the slot's flags tell: to a backend, to the older owner, or open.
+#[inline(never)]
+fn belonging<S: State>(target: &Target<'_>, flow: &FlowKey, slot: Slot, state: &S) -> Choice {
+    let settled = slot.is_settled() && !target.active.prior();
+    let udp = flow.protocol == IpProtocol::UDP;
     let remembers = if udp {
         target.policy.udp() == UdpRule::Track || !settled && target.policy.udp() == UdpRule::Grace
     } else {
         !settled || target.policy.track_tcp()
     };
     if !remembers {
-        return current;
+        return Choice::OPEN;
     }
-    if let Some(found) = flow::find(hash, target, state.now_seconds(), state) {
-        if usable(target, found.tag.backend(), place.slot, state) {
-            return Choice::Backend(found.tag.backend());
-        }
-        return current;
+    let hash = state.settings().keyed_hash(flow, target.id);
+    match flow::find(hash, target, state.now_seconds(), state) {
+        Some(found) => Choice::of(found.tag.backend()),
+        None if settled || udp && !slot.in_grace() => Choice::OPEN,
+        None => Choice::OLDER,
     }
-    if settled || udp && !place.slot.in_grace() {
-        return current;
-    }
-    let older = older_owner(target, flow, place, state);
-    if usable(target, older, place.slot, state) { Choice::Backend(older) } else { current }
 }
 
 /// Whether a flow may stay on this backend: it is active or draining, or it is down but the slot names it all the
@@ -136,13 +148,8 @@ fn open<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S)
 /// Any other TCP packet where slots are unsettled or flows are tracked: where it is remembered, or with the owner
 /// that older flows belong to.
 #[inline(never)]
-fn resume<S: State>(
-    target: &Target<'_>,
-    flow: &FlowKey,
-    flags: TcpFlags,
-    place: &Place,
-    state: &S,
-) -> Choice {
+fn resume<S: State>(target: &Target<'_>, parsed: &Parsed, place: &Place, state: &S) -> Choice {
+    let (flow, flags) = (&parsed.key, parsed.tcp_flags);
     let hash = state.settings().keyed_hash(flow, target.id);
     let now = state.now_seconds();
     let ends = flags.has(TcpFlags::FIN) || flags.has(TcpFlags::RST);
@@ -156,7 +163,7 @@ fn resume<S: State>(
                 class => class,
             };
             flow::touch(&found, target, class, (now, place.index), state);
-            return Choice::Backend(local);
+            return Choice::of(local);
         }
         state.event(Event::FlowVoid);
     } else {
@@ -168,12 +175,12 @@ fn resume<S: State>(
                 flow::remember(hash, target, &memo(older, class, place), state);
                 state.event(Event::FlowAdopted);
             }
-            return Choice::Backend(older);
+            return Choice::of(older);
         }
     }
     state.event(Event::MidflowNoEntry);
     if target.policy.orphans() == OrphanRule::Reset {
-        return Choice::Orphan;
+        return Choice::ORPHAN;
     }
     let current = place.slot.current();
     if current != NO_BACKEND && !flags.has(TcpFlags::RST) {
@@ -197,7 +204,7 @@ fn continue_udp<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, st
         }
     };
     if local == NO_BACKEND {
-        return Choice::NoBackend;
+        return Choice::NO_BACKEND;
     }
     match &found {
         Some(found) if found.tag.backend() == local => {
@@ -205,7 +212,7 @@ fn continue_udp<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, st
         }
         _ => flow::remember(hash, target, &memo(local, Class::Udp, place), state),
     }
-    Choice::Backend(local)
+    Choice::of(local)
 }
 
 #[inline(always)]

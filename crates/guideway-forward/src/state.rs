@@ -4,7 +4,7 @@
 //! All methods take `&self`, allocate nothing and wait for nobody. What returns a reference to a record may be read
 //! by a packet while the controller changes the record; its words are atomic.
 
-use core::sync::atomic::AtomicU64;
+use crate::word::AtomicU64;
 
 use crate::outcome::{Event, Outcome};
 use crate::record::{Backend, Bucket, FragmentBucket, Service, ServiceId, ServiceKey, Settings, Slot, Vip};

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use guideway_forward::record::pace::next_window;
+
 /// Counts messages in the present second.
 #[derive(Debug)]
 pub(crate) struct IcmpLimiter {
@@ -25,12 +27,10 @@ impl IcmpLimiter {
     #[inline]
     pub(crate) fn allow(&self, now: u32) -> bool {
         let window = self.window.load(Relaxed);
-        let sent = if (window >> 32) as u32 == now { window as u32 } else { 0 };
-        if sent >= self.per_second.load(Relaxed) {
-            return false;
+        match next_window(window, now, self.per_second.load(Relaxed)) {
+            Some(next) => self.window.compare_exchange(window, next, Relaxed, Relaxed).is_ok(),
+            None => false,
         }
-        let next = (u64::from(now) << 32) | u64::from(sent + 1);
-        self.window.compare_exchange(window, next, Relaxed, Relaxed).is_ok()
     }
 }
 

@@ -61,6 +61,21 @@ pub struct Parsed {
 }
 
 impl Parsed {
+    /// Nothing at all, to be filled.
+    pub const EMPTY: Self = Self {
+        key: FlowKey::v4([0; 4], [0; 4], 0, 0, IpProtocol(0)),
+        fragment: Fragment::None,
+        l2_len: 0,
+        l4_offset: 0,
+        ip_length: 0,
+        ip: IpVersion::V4,
+        traffic_class: 0,
+        ttl: 0,
+        dont_fragment: false,
+        tcp_flags: TcpFlags(0),
+        icmp: IcmpClass::None,
+    };
+
     /// The transport protocol: that after IPv6's extension headers.
     #[inline(always)]
     pub const fn protocol(&self) -> IpProtocol {

@@ -2,7 +2,9 @@
 
 use guideway_wire::Tunnel;
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{Ordering::Relaxed, Ordering::Release};
+
+use crate::word::AtomicU64;
 
 /// A backend as the forwarder sees it: eight words, one cache line.
 #[derive(Debug)]
@@ -251,12 +253,11 @@ const fn is_mapped(address: &[u8; 16]) -> bool {
     matches!(address, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, _, _, _, _])
 }
 
+// Whole words, not bytes put together: in the kernel's 512 bytes of stack a loose byte takes a place of eight.
 #[inline(always)]
 fn load_wide(words: &[AtomicU64; 2]) -> [u8; 16] {
     let [first, second] = words;
-    let [a, b, c, d, e, f, g, h] = first.load(Relaxed).to_ne_bytes();
-    let [i, j, k, l, m, n, o, p] = second.load(Relaxed).to_ne_bytes();
-    [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
+    zerocopy::transmute!([first.load(Relaxed), second.load(Relaxed)])
 }
 
 fn store_wide(words: &[AtomicU64; 2], bytes: [u8; 16]) {
@@ -268,8 +269,8 @@ fn store_wide(words: &[AtomicU64; 2], bytes: [u8; 16]) {
 
 #[inline(always)]
 const fn mac_of(word: u64) -> [u8; 6] {
-    let [a, b, c, d, e, f, _, _] = word.to_ne_bytes();
-    [a, b, c, d, e, f]
+    let [low, middle, high, _]: [[u8; 2]; 4] = zerocopy::transmute!(word);
+    zerocopy::transmute!([low, middle, high])
 }
 
 const fn word_of(mac: [u8; 6]) -> u64 {

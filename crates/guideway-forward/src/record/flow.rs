@@ -1,6 +1,8 @@
 //! The flow table's bucket and entry: what is remembered of the flows that the slots alone would send elsewhere.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::word::AtomicU64;
 
 use super::key::ServiceId;
 

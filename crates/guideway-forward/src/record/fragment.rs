@@ -1,6 +1,8 @@
 //! The fragment cache: which backend the other fragments of a datagram went to.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::word::AtomicU64;
 
 use super::key::ServiceId;
 
@@ -59,6 +61,9 @@ impl FragmentPlace {
                 | ((now as u64 & 0xffff) << 48),
         )
     }
+
+    /// No place at all. It names a backend that cannot be, so no datagram's place is equal.
+    pub const NONE: FragmentPlace = FragmentPlace(u64::MAX);
 
     /// Whether this place was written for `hash` within the last [`FRAGMENT_SECONDS`].
     #[inline(always)]

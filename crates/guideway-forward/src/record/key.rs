@@ -82,6 +82,26 @@ impl PrefixKey {
     }
 }
 
+/// The key of a backend that QUIC-LB knows by a server id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct QuicKey {
+    /// The server id, big-endian, in the low bytes.
+    pub server_id: u64,
+    /// The service.
+    pub service: ServiceId,
+    /// Always 0.
+    pub reserved: [u8; 6],
+}
+
+impl QuicKey {
+    /// The key of `server_id` at `service`.
+    #[inline(always)]
+    pub const fn new(service: ServiceId, server_id: u64) -> QuicKey {
+        QuicKey { server_id, service, reserved: [0; 6] }
+    }
+}
+
 /// What is known of an address that is a VIP, or inside a virtual prefix, whatever the port.
 ///
 /// A later fragment has no ports; it can be placed when the address has one service of its protocol, and is the host's
@@ -120,6 +140,7 @@ impl Vip {
 const _: () = assert!(size_of::<ServiceKey>() == 20);
 const _: () = assert!(size_of::<PrefixKey>() == 24);
 const _: () = assert!(size_of::<Vip>() == 4);
+const _: () = assert!(size_of::<QuicKey>() == 16);
 
 #[cfg(test)]
 mod tests {

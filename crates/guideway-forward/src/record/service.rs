@@ -1,8 +1,10 @@
 //! A service: its two tables, its policy and its idle times.
 
-use guideway_wire::{FlowHasher, HashKey};
+use guideway_wire::{FlowHasher, FlowKey, HashKey};
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{Ordering::Relaxed, Ordering::Release};
+
+use crate::word::{AtomicU64, steady};
 
 /// A service as the forwarder sees it: three cache lines, of which a packet reads two.
 ///
@@ -153,8 +155,13 @@ impl TableRef {
     #[inline(always)]
     pub fn hasher(&self) -> FlowHasher {
         let [a, b, c, d, e] = &self.keys;
-        let load = |word: &AtomicU64| word.load(Relaxed);
-        zerocopy::transmute!([load(a), load(b), load(c), load(d), load(e)])
+        zerocopy::transmute!([steady(a), steady(b), steady(c), steady(d), steady(e)])
+    }
+
+    /// The flow's hash in this table.
+    #[inline(never)]
+    pub fn hash(&self, flow: &FlowKey, by: HashKey) -> u64 {
+        self.hasher().hash(flow, by)
     }
 
     /// Points at another region. Only for the table that no packet consults, or, with the same size and seed, for

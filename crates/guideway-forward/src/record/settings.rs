@@ -3,7 +3,9 @@
 use guideway_wire::{FlowHasher, FlowKey, HashKey};
 
 use super::key::ServiceId;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{Ordering::Relaxed, Ordering::Release};
+
+use crate::word::{AtomicU64, steady};
 
 /// Settings of one balancer: two cache lines.
 #[derive(Debug)]
@@ -44,13 +46,13 @@ impl Settings {
     /// The secret hash that picks bucket (its low bits) and fingerprint (its high bits) of a flow of `service`.
     ///
     /// The service is part of it: a backend's local index means nothing to another service.
-    #[inline(always)]
+    #[inline(never)]
     pub fn keyed_hash(&self, flow: &FlowKey, service: ServiceId) -> u64 {
         let [a, b, c, d, e] = &self.keys;
-        let load = |word: &AtomicU64| word.load(Relaxed);
-        let hasher: FlowHasher = zerocopy::transmute!([load(a), load(b), load(c), load(d), load(e)]);
+        let hasher: FlowHasher =
+            zerocopy::transmute!([steady(a), steady(b), steady(c), steady(d), steady(e)]);
         let [_, second] = &self.flow_key;
-        let word = hasher.hash(flow, HashKey::FiveTuple) ^ load(second) ^ ((service.0 as u64) << 24);
+        let word = hasher.hash(flow, HashKey::FiveTuple) ^ steady(second) ^ ((service.0 as u64) << 24);
         let word = (word ^ (word >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
         word ^ (word >> 32)
     }

@@ -1,0 +1,83 @@
+//! The balancer's maps. Their sizes here are the least ones; the loader sets what the configuration asks for.
+//!
+//! The arrays are mapped into the controller (`BPF_F_MMAPABLE`): it changes a record by a plain store, and reads the
+//! flow table without a system call. Mapped arrays begin at a page, so records keep their alignment.
+
+use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_RDONLY_PROG};
+use aya_ebpf::btf_maps::{Array, HashMap, LpmTrie, PerCpuArray};
+use aya_ebpf::macros::btf_map;
+use guideway_forward::record::{
+    Backend, Books, Bucket, FragmentBucket, Pace, QuicKey, Service, ServiceId, ServiceKey, Settings, Tally,
+    Vip,
+};
+
+const MAPPED: usize = BPF_F_MMAPABLE as usize;
+const FIXED: usize = BPF_F_RDONLY_PROG as usize;
+const MAPPED_FIXED: usize = MAPPED | FIXED;
+
+/// Slots an array element: the kernel rounds elements up to eight bytes, so one slot alone would take two's place.
+pub const SLOTS_A_LINE: usize = 16;
+
+/// One cache line of slots. The target has no atomic of four bytes; a volatile load is one instruction all the same.
+pub type SlotLine = [u32; SLOTS_A_LINE];
+
+/// Services by address, port and protocol.
+#[btf_map]
+pub static EXACT: HashMap<ServiceKey, ServiceId, 1, FIXED> = HashMap::new();
+
+/// Services of virtual prefixes; the key is what follows the first word of a
+/// [`PrefixKey`](guideway_forward::record::PrefixKey).
+#[btf_map]
+pub static PREFIXES: LpmTrie<[u8; 20], ServiceId, 1> = LpmTrie::new();
+
+/// Virtual addresses.
+#[btf_map]
+pub static VIPS: HashMap<[u8; 16], Vip, 1, FIXED> = HashMap::new();
+
+/// Virtual prefixes.
+#[btf_map]
+pub static VIP_PREFIXES: LpmTrie<[u8; 16], Vip, 1> = LpmTrie::new();
+
+/// Backends by QUIC server id.
+#[btf_map]
+pub static QUIC: HashMap<QuicKey, u16, 1, FIXED> = HashMap::new();
+
+/// Service records.
+#[btf_map]
+pub static SERVICES: Array<Service, 1, MAPPED_FIXED> = Array::new();
+
+/// Backend records.
+#[btf_map]
+pub static BACKENDS: Array<Backend, 1, MAPPED_FIXED> = Array::new();
+
+/// All slots of all tables.
+#[btf_map]
+pub static SLOTS: Array<SlotLine, 1, MAPPED_FIXED> = Array::new();
+
+/// The flow table; the number of buckets is a power of two.
+#[btf_map]
+pub static FLOWS: Array<Bucket, 1, MAPPED> = Array::new();
+
+/// The fragment cache; the number of buckets is a power of two.
+#[btf_map]
+pub static FRAGMENTS: Array<FragmentBucket, 1, MAPPED> = Array::new();
+
+/// What holds for the whole machine.
+#[btf_map]
+pub static SETTINGS: Array<Settings, 1, MAPPED_FIXED> = Array::new();
+
+/// The ICMP rate limit, the sizes of the tables, and the clock.
+#[btf_map]
+pub static PACE: Array<Pace, 1, MAPPED> = Array::new();
+
+/// Outcomes and events.
+#[btf_map]
+pub static BOOKS: PerCpuArray<Books, 1> = PerCpuArray::new();
+
+/// Packets forwarded, by service.
+#[btf_map]
+pub static SERVED: PerCpuArray<Tally, 1> = PerCpuArray::new();
+
+/// Packets forwarded, by backend.
+#[btf_map]
+pub static SENT: PerCpuArray<Tally, 1> = PerCpuArray::new();

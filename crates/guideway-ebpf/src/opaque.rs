@@ -1,0 +1,41 @@
+//! Inline assembly: what the compiler must not see through, and the one instruction that it does not offer.
+
+use core::arch::asm;
+
+/// The same value, of which the optimiser knows nothing: it can neither fold a check of it away nor move a sum.
+#[inline(always)]
+pub fn opaque(mut value: usize) -> usize {
+    // SAFETY: a move of a register to itself has no effect.
+    unsafe { asm!("{0} = {0}", inout(reg) value, options(pure, nomem, nostack, preserves_flags)) };
+    value
+}
+
+/// `end - start` of two packet pointers, as one subtraction: the verifier refuses a negated pointer.
+#[inline(always)]
+pub fn distance(mut end: usize, start: usize) -> usize {
+    // SAFETY: a subtraction of registers has no effect beyond its result.
+    unsafe {
+        asm!("{0} -= {1}", inout(reg) end, in(reg) start, options(pure, nomem, nostack, preserves_flags))
+    };
+    end
+}
+
+/// Stores `new` at `place` if it holds `old`; whether it did. A full barrier.
+///
+/// # Safety
+/// `place` points to eight bytes of a map value, aligned to eight.
+#[inline(always)]
+pub unsafe fn compare_exchange(place: *mut u64, old: u64, new: u64) -> bool {
+    let mut found = old;
+    // SAFETY: the caller says that `place` is a word of a map value; the instruction is one of BPF v3.
+    unsafe {
+        asm!(
+            "r0 = cmpxchg_64({place} + 0, r0, {new})",
+            place = in(reg) place,
+            new = in(reg) new,
+            inout("r0") found,
+            options(nostack, preserves_flags),
+        );
+    }
+    found == old
+}
