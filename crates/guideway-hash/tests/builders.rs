@@ -29,7 +29,7 @@ fn same_by_every_builder(size: u32, preferences: &[Preference], turns: impl Turn
 }
 
 prop_compose! {
-    fn prime_board()(size in prop::sample::select(&PRIMES[..]), backends in 1_usize..40)(
+    fn prime_board()(size in prop::sample::select(&PRIMES[..]), backends in 1_usize..100)(
         preferences in prop::collection::vec((0..size, 1..size), backends), size in Just(size),
     ) -> (u32, Vec<Preference>) {
         (size, preferences.into_iter().map(|(offset, skip)| Preference { offset, skip }).collect())
@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn weighted_turns((size, preferences) in prime_board(), seeds in prop::collection::vec(0_u32..50, 40)) {
+    fn weighted_turns((size, preferences) in prime_board(), seeds in prop::collection::vec(0_u32..50, 100)) {
         let mut weights = seeds[..preferences.len()].to_vec();
         weights[0] += 1;
         let turns = Weighted::new(size, &weights).unwrap();
@@ -103,6 +103,49 @@ fn the_default_size_with_few_and_many_backends() {
     for backends in [1, 2, 10, 1000] {
         let turns = RoundRobin::new(backends);
         same_by_every_builder(65_537, &many(65_537, backends), turns);
+    }
+}
+
+#[test]
+fn sizes_beyond_those_whose_ranks_fit_a_fraction() {
+    for (size, backends) in [(91_997, 40), (92_003, 40), (131_071, 3), (655_373, 500)] {
+        same_by_every_builder(size, &many(size, backends), RoundRobin::new(backends));
+    }
+}
+
+#[test]
+fn one_backend_with_nearly_all_turns() {
+    let mut weights = vec![1; 50];
+    weights[20] = 1_000_000;
+    let turns = Weighted::new(65_537, &weights).unwrap();
+    same_by_every_builder(65_537, &many(65_537, 50), turns);
+}
+
+/// Turns for `backends` backends, one after the other, but one of them for a backend that is not there.
+struct Astray {
+    backends: u32,
+    given: u32,
+    wrong: u32,
+}
+
+impl Turns for Astray {
+    fn next(&mut self) -> u32 {
+        self.given += 1;
+        if self.given - 1 == self.wrong { self.backends } else { self.given % self.backends }
+    }
+}
+
+#[test]
+fn a_turn_for_nobody_is_reported_wherever_it_comes() {
+    let size = 4093;
+    for backends in [5, 50] {
+        for turn in (0..size).step_by(97).chain([size - 1]) {
+            let refused = BuildError::UnknownBackend { turn, backend: backends, backends: backends as usize };
+            for kernel in kernels() {
+                let turns = Astray { backends, given: 0, wrong: turn };
+                assert_eq!(fill_with(kernel, size, &many(size, backends), turns), Err(refused), "{kernel:?}");
+            }
+        }
     }
 }
 

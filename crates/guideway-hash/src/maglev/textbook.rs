@@ -5,6 +5,9 @@ use alloc::vec::Vec;
 use super::{BuildError, Preference, Turns, assemble, preference};
 use crate::table::Table;
 
+/// What the paper writes as -1: no backend has claimed the slot.
+const FREE: u32 = u32::MAX;
+
 /// Fills a table by the literal loop of the paper's pseudocode (section 3.4), one multiplication and one division
 /// for every slot that is looked at.
 ///
@@ -22,24 +25,26 @@ pub fn fill_textbook(
     let backends = preferences.len();
     let modulus = u64::from(size);
     let mut next: Vec<u64> = Vec::new();
-    let mut entry: Vec<Option<u32>> = Vec::new();
+    let mut entry: Vec<u32> = Vec::new();
     let out_of_memory = |_| BuildError::Allocation { slots: size, backends };
     next.try_reserve_exact(backends).map_err(out_of_memory)?;
     next.resize(backends, 0);
     entry.try_reserve_exact(size as usize).map_err(out_of_memory)?;
-    entry.resize(size as usize, None);
+    entry.resize(size as usize, FREE);
     for turn in 0..size {
         let backend = turns.next();
         let index = backend as usize;
         let &Preference { offset, skip } =
             preferences.get(index).ok_or(BuildError::UnknownBackend { turn, backend, backends })?;
         let slot_of = |place: u64| ((u64::from(offset) + place * u64::from(skip)) % modulus) as usize;
-        while entry[slot_of(next[index])].is_some() {
+        let mut slot = slot_of(next[index]);
+        while entry[slot] != FREE {
             next[index] += 1;
+            slot = slot_of(next[index]);
         }
-        entry[slot_of(next[index])] = Some(backend);
+        entry[slot] = backend;
         next[index] += 1;
     }
     // Every slot has been claimed: M turns claimed one each.
-    assemble(size, backends, entry.into_iter().flatten())
+    assemble(size, backends, entry.into_iter())
 }

@@ -73,9 +73,43 @@ impl<S: Owner> Board<S> {
         Ok(Self { size, walkers, taken, owners })
     }
 
+    /// Its parts as slices, so that the compiler sees that no store moves them.
+    pub(super) fn field(&mut self) -> Field<'_, S> {
+        let Self { size, walkers, taken, owners } = self;
+        Field { size: *size, walkers, taken, owners }
+    }
+
     /// The full table.
     pub(super) fn into_table(self) -> Table {
         Table::new(S::slots(self.owners.into_boxed_slice()))
+    }
+}
+
+/// A [`Board`] while turns are taken.
+pub(super) struct Field<'a, S> {
+    pub(super) size: u32,
+    pub(super) walkers: &'a mut [Walker],
+    pub(super) taken: &'a mut [u32],
+    owners: &'a mut [S],
+}
+
+impl<S: Owner> Field<'_, S> {
+    /// Gives `backend`, which exists, the first free slot from where it stands, one look at a time.
+    #[inline(always)]
+    pub(super) fn claim(&mut self, backend: u32) {
+        let walker = &mut self.walkers[backend as usize];
+        let Walker { mut at, skip } = *walker;
+        loop {
+            let word = &mut self.taken[(at >> 5) as usize];
+            let bit = 1 << (at & 31);
+            if *word & bit == 0 {
+                *word |= bit;
+                break;
+            }
+            at = step(at, skip, self.size);
+        }
+        self.owners[at as usize] = S::of(backend);
+        walker.at = step(at, skip, self.size);
     }
 }
 

@@ -6,9 +6,10 @@
 //! * Each look costs a division and touches a table that the first-level cache can't hold. Here a bitmap of M bits
 //!   says what is taken, and a walk moves on by addition.
 //! * Whether a slot is free is unpredictable in the middle of a fill, so each turn costs a mispredicted branch. Here
-//!   four, eight or sixteen slots of a walk are looked at together, and the first free one is found by counting bits;
+//!   up to thirty-two slots of a walk are looked at together, and the first free one is found by counting bits;
 //!   with gathered loads where the processor has them ([`Kernel::Avx2`]).
-//! * Turns that claim as soon as they have looked wait for each other. Here eight look before any of them claims.
+//! * Turns that claim as soon as they have looked wait for each other. Here eight or more look before any of them
+//!   claims.
 //! * Two thirds of all looks belong to the last sqrt(M) turns. Here the walk is inverted for those: each free slot
 //!   tells how far along the walk it lies, and the least far is taken.
 //!
@@ -18,6 +19,7 @@
 mod avx2;
 mod board;
 mod portable;
+mod reach;
 mod tail;
 mod walk;
 
@@ -86,8 +88,7 @@ pub fn fill_with(
 
 /// A turn that was given to a backend that does not exist.
 struct Unknown {
-    /// Turns of the same stretch before it.
-    after: u32,
+    turn: u32,
     backend: u32,
 }
 
@@ -99,55 +100,22 @@ fn run<S: Owner>(
 ) -> Result<Table, BuildError> {
     let mut board = Board::<S>::new(size, preferences)?;
     let backends = preferences.len();
-    let unknown = |before: u32, Unknown { after, backend }| BuildError::UnknownBackend {
-        turn: before + after,
-        backend,
-        backends,
-    };
+    let unknown = |Unknown { turn, backend }| BuildError::UnknownBackend { turn, backend, backends };
+    // The last turns search among as many free slots, whose places in a list must fit a slot's entry.
+    let walked = size - (2 * size.isqrt()).clamp(1, size).min(u16::MAX.into());
+    // When some per cent of the slots are taken. The numbers below are measured.
+    let percent = |n: u32| walked.min((u64::from(size) * u64::from(n) / 100) as u32);
     #[cfg(target_arch = "x86_64")]
     if kernel == Kernel::Avx2 && size <= avx2::MAX_SIZE && avx2::is_available() {
-        // Vectors make ranking cheap, so it begins sooner.
-        let stretches = Stretches::of(size, size.isqrt() * 3 / 2);
-        portable::open_turns(&mut board, &mut turns, stretches.open).map_err(|error| unknown(0, error))?;
-        avx2::turns(&mut board, &mut turns, &stretches).map_err(|error| unknown(stretches.open, error))?;
-        tail::finish(&mut board, &mut turns, stretches.last, avx2::nearest)?;
+        avx2::turns(&mut board, &mut turns, percent, walked).map_err(unknown)?;
+        tail::finish::<S, avx2::Search>(&mut board, &mut turns, walked)?;
         return Ok(board.into_table());
     }
     let _ = kernel;
-    let Stretches { open, early, middle, late, last } = Stretches::of(size, size.isqrt());
-    portable::open_turns(&mut board, &mut turns, open).map_err(|error| unknown(0, error))?;
-    portable::turns::<S, 4>(&mut board, &mut turns, early).map_err(|error| unknown(open, error))?;
-    portable::turns::<S, 8>(&mut board, &mut turns, middle + late)
-        .map_err(|error| unknown(open + early, error))?;
-    tail::finish(&mut board, &mut turns, last, tail::nearest)?;
+    walk::step_by_step(&mut board, &mut turns, 0..percent(30)).map_err(unknown)?;
+    portable::turns::<S, 4>(&mut board, &mut turns, percent(30)..percent(60)).map_err(unknown)?;
+    portable::turns::<S, 8>(&mut board, &mut turns, percent(60)..percent(85)).map_err(unknown)?;
+    portable::far_turns(&mut board, &mut turns, percent(85)..walked).map_err(unknown)?;
+    tail::finish::<S, portable::Search>(&mut board, &mut turns, walked)?;
     Ok(board.into_table())
-}
-
-/// How many turns are taken in which way. They add up to the size.
-struct Stretches {
-    /// While most slots are free: one look at a time.
-    open: u32,
-    /// Four looks at a time.
-    early: u32,
-    /// Eight.
-    middle: u32,
-    /// Sixteen.
-    late: u32,
-    /// By rank.
-    last: u32,
-}
-
-impl Stretches {
-    /// The first three end when this many slots of a hundred are taken; the numbers are measured.
-    const OPEN: u32 = 30;
-    const EARLY: u32 = 60;
-    const MIDDLE: u32 = 85;
-
-    fn of(size: u32, last: u32) -> Self {
-        let last = last.clamp(1, size);
-        let walked = size - last;
-        let percent = |n: u32| walked.min((u64::from(size) * u64::from(n) / 100) as u32);
-        let (open, early, middle) = (percent(Self::OPEN), percent(Self::EARLY), percent(Self::MIDDLE));
-        Self { open, early: early - open, middle: middle - early, late: walked - middle, last }
-    }
 }

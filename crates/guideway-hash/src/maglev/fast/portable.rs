@@ -1,21 +1,25 @@
 //! The walk without vectors: several slots of one walk are looked at before anything is decided.
 
+use core::ops::Range;
+
 use super::Unknown;
 use super::board::{Board, Owner, Walker, step};
+use super::reach::Reach;
+use super::tail;
 use super::walk::walk;
 use crate::maglev::Turns;
 
-/// Gives `count` turns, looking at `K` slots at a time, 8 at most.
+/// Gives the turns of `span`, looking at `K` slots at a time, 8 at most.
 ///
 /// Whether a slot is free is a coin toss in the middle of a fill, and a branch on it is mispredicted as often as a
 /// coin. So `K` answers are collected as bits, and the first free slot is found by counting.
 pub(super) fn turns<S: Owner, const K: usize>(
     board: &mut Board<S>,
     turns: &mut impl Turns,
-    count: u32,
+    span: Range<u32>,
 ) -> Result<(), Unknown> {
     let size = board.size;
-    walk(board, turns, count, |taken, Walker { mut at, skip }| {
+    walk(board, turns, span, |taken, Walker { mut at, skip }| {
         loop {
             let mut wanted = [0_u32; 8];
             let mut refused = 0;
@@ -32,30 +36,43 @@ pub(super) fn turns<S: Owner, const K: usize>(
     })
 }
 
-/// Gives the first `count` turns, when a free slot is nearly always the first that is looked at: then guessing so
-/// is right, and looking at more would be wasted.
-pub(super) fn open_turns<S: Owner>(
+/// Gives the turns of `span`, looking at sixteen slots at a time.
+///
+/// When walks are long, each step waits for the one before. Four walkers who go four steps at a time don't.
+pub(super) fn far_turns<S: Owner>(
     board: &mut Board<S>,
     turns: &mut impl Turns,
-    count: u32,
+    span: Range<u32>,
 ) -> Result<(), Unknown> {
-    let Board { size, walkers, taken, owners } = board;
-    let (size, walkers, taken, owners) = (*size, &mut walkers[..], &mut taken[..], &mut owners[..]);
-    for after in 0..count {
-        let backend = turns.next();
-        let Some(walker) = walkers.get_mut(backend as usize) else { return Err(Unknown { after, backend }) };
-        let Walker { mut at, skip } = *walker;
+    let size = board.size;
+    walk(board, turns, span, |taken, Walker { at, skip }| {
+        let double = step(skip, skip, size);
+        let stride = step(double, double, size);
+        let second = step(at, skip, size);
+        let mut four = [at, second, step(at, double, size), step(second, double, size)];
         loop {
-            let word = &mut taken[(at >> 5) as usize];
-            let bit = 1 << (at & 31);
-            if *word & bit == 0 {
-                *word |= bit;
-                break;
+            let mut wanted = [[0_u32; 4]; 4];
+            let mut refused = 0;
+            for (round, wanted) in wanted.iter_mut().enumerate() {
+                *wanted = four;
+                for (place, at) in four.iter_mut().enumerate() {
+                    refused |= ((taken[(*at >> 5) as usize] >> (*at & 31)) & 1) << (4 * round + place);
+                    *at = step(*at, stride, size);
+                }
             }
-            at = step(at, skip, size);
+            let first_free = refused.trailing_ones() as usize;
+            if first_free < 16 {
+                return wanted[first_free / 4 % 4][first_free % 4];
+            }
         }
-        owners[at as usize] = S::of(backend);
-        walker.at = step(at, skip, size);
+    })
+}
+
+/// The search of the last turns, by what every machine can do.
+pub(super) struct Search;
+
+impl tail::Search for Search {
+    fn nearest<R: Reach>(free: &[u32], walks: &[R; 4]) -> [u32; 4] {
+        tail::nearest(free, walks)
     }
-    Ok(())
 }

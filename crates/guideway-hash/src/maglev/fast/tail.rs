@@ -1,96 +1,140 @@
 //! The last slots of a fill.
 //!
 //! A fill looks at some M ln M slots, and two thirds of them in its last sqrt(M) turns, when a backend walks past
-//! hundreds of taken slots to find a free one. It is cheaper to ask each free slot how far along the walk it lies:
-//! `rank = (slot - at) * skip^-1 mod M`. The smallest rank is the slot the walk would reach first.
+//! hundreds of taken slots to find a free one. It is cheaper to ask each free slot how far along the walk it lies
+//! ([`reach`](super::reach)): the nearest is the one that the walk would come to first.
 
+use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
 use super::board::{Board, Owner, Walker, step};
+use super::reach::{Exact, Fraction, Reach};
 use crate::maglev::{BuildError, Turns};
 
-/// Gives the last `count` turns: there are as many free slots.
-pub(super) fn finish<S: Owner>(
+/// Turns that search together, before any of them claims: each free slot is loaded once for all of them.
+pub(super) const BATCH: usize = 4;
+
+/// How free slots are searched.
+pub(super) trait Search {
+    /// For each walk, the least key of the free slots.
+    fn nearest<R: Reach>(free: &[u32], walks: &[R; BATCH]) -> [u32; BATCH];
+}
+
+/// [`Search::nearest`], to be compiled for any machine.
+#[inline(always)]
+pub(super) fn nearest<R: Reach>(free: &[u32], walks: &[R; BATCH]) -> [u32; BATCH] {
+    let [a, b, c, d] = *walks;
+    let mut least = [u32::MAX; BATCH];
+    for &slot in free {
+        least[0] = least[0].min(a.key(slot));
+        least[1] = least[1].min(b.key(slot));
+        least[2] = least[2].min(c.key(slot));
+        least[3] = least[3].min(d.key(slot));
+    }
+    least
+}
+
+/// Gives the turns from `first` to the last: there are as many free slots.
+pub(super) fn finish<S: Owner, F: Search>(
     board: &mut Board<S>,
     turns: &mut impl Turns,
-    count: u32,
-    nearest: impl Fn(&[u32], &Walk) -> u32,
+    first: u32,
 ) -> Result<(), BuildError> {
     let (size, backends) = (board.size, board.walkers.len());
-    let out_of_memory = |_| BuildError::Allocation { slots: size, backends };
     let mut order: Vec<u32> = Vec::new();
-    order.try_reserve_exact(count as usize).map_err(out_of_memory)?;
-    for done in 0..count {
+    order
+        .try_reserve_exact((size - first) as usize)
+        .map_err(|_| BuildError::Allocation { slots: size, backends })?;
+    for turn in first..size {
         let backend = turns.next();
         if backend as usize >= backends {
-            return Err(BuildError::UnknownBackend { turn: size - count + done, backend, backends });
+            return Err(BuildError::UnknownBackend { turn, backend, backends });
         }
         order.push(backend);
     }
-    let mut free: Vec<u32> = Vec::new();
-    free.try_reserve_exact(count as usize).map_err(out_of_memory)?;
-    free.extend(FreeSlots::new(&board.taken, size));
-    debug_assert_eq!(free.len(), count as usize);
-    // A free slot's owner is not needed yet: its entry holds the slot's place in the list.
-    for (place, &slot) in free.iter().enumerate() {
-        board.owners[slot as usize] = S::of(place as u32);
-    }
-    let inverses = inverses(board, &order).map_err(out_of_memory)?;
-    for (&backend, &inverse) in order.iter().zip(&inverses) {
-        let Walker { at, skip } = board.walkers[backend as usize];
+    let finished = if size <= Fraction::MAX_SIZE {
+        claim_all::<S, F, Fraction>(board, &order)
+    } else {
+        claim_all::<S, F, Exact>(board, &order)
+    };
+    finished.map_err(|_| BuildError::Allocation { slots: size, backends })
+}
+
+/// Gives the free slots to the backends of `order`, as many.
+fn claim_all<S: Owner, F: Search, R: Reach>(
+    board: &mut Board<S>,
+    order: &[u32],
+) -> Result<(), TryReserveError> {
+    let inverses = inverses(board, order)?;
+    let mut free = Free::of(board, order.len())?;
+    let size = board.size;
+    for (order, inverses) in order.chunks(BATCH).zip(inverses.chunks(BATCH)) {
         let walk =
-            Walk { size, at, inverse, reciprocal: ((u64::from(inverse) << 32) / u64::from(size)) as u32 };
-        let rank = nearest(&free, &walk);
-        let slot = ((u64::from(at) + u64::from(rank) * u64::from(skip)) % u64::from(size)) as u32;
-        let place: u32 = board.owners[slot as usize].into();
-        free.swap_remove(place as usize);
-        if let Some(&moved) = free.get(place as usize) {
-            board.owners[moved as usize] = S::of(place);
+            |board: &Board<S>, turn: usize| R::new(size, board.walkers[order[turn] as usize], inverses[turn]);
+        // A short last batch searches for its first turn several times.
+        let walks: [R; BATCH] =
+            core::array::from_fn(|turn| walk(board, if turn < order.len() { turn } else { 0 }));
+        let least = F::nearest(&free.slots, &walks);
+        let found: [u32; BATCH] = core::array::from_fn(|turn| walks[turn].slot(least[turn]));
+        for (turn, &backend) in order.iter().enumerate() {
+            let mut slot = found[turn];
+            if !free.has(board, slot) {
+                let walk = walk(board, turn);
+                slot = walk.slot(F::nearest(&free.slots, &[walk; BATCH])[0]);
+            }
+            free.give(board, slot, backend);
         }
-        board.owners[slot as usize] = S::of(backend);
-        board.walkers[backend as usize].at = step(slot, skip, size);
     }
     Ok(())
 }
 
-/// A walk, prepared for asking how far along it slots lie.
-pub(super) struct Walk {
-    pub(super) size: u32,
-    /// The slot at distance 0.
-    pub(super) at: u32,
-    /// `skip^-1 mod size`.
-    pub(super) inverse: u32,
-    /// `inverse * 2^32 / size`, rounded down.
-    pub(super) reciprocal: u32,
+/// The free slots, in no order. While a slot is free, its entry on the board holds its place in this list.
+struct Free {
+    slots: Vec<u32>,
 }
 
-impl Walk {
-    /// How many steps along the walk `slot` lies.
-    #[inline(always)]
-    pub(super) fn rank(&self, slot: u32) -> u32 {
-        let distance = slot.wrapping_sub(self.at);
-        let distance = distance.min(distance.wrapping_add(self.size));
-        // distance * inverse mod size: the estimate of the quotient is at most one too small.
-        let quotient = ((u64::from(distance) * u64::from(self.reciprocal)) >> 32) as u32;
-        let rest = distance.wrapping_mul(self.inverse).wrapping_sub(quotient.wrapping_mul(self.size));
-        rest.min(rest.wrapping_sub(self.size))
+impl Free {
+    fn of<S: Owner>(board: &mut Board<S>, count: usize) -> Result<Self, TryReserveError> {
+        let mut slots: Vec<u32> = Vec::new();
+        slots.try_reserve_exact(count)?;
+        for (base, &taken) in (0..).step_by(32).zip(&board.taken) {
+            let mut free = !taken;
+            while free != 0 {
+                let slot = base + free.trailing_zeros();
+                free &= free - 1;
+                if slot < board.size {
+                    board.owners[slot as usize] = S::of(slots.len() as u32);
+                    slots.push(slot);
+                }
+            }
+        }
+        debug_assert_eq!(slots.len(), count);
+        Ok(Self { slots })
     }
-}
 
-/// The smallest rank of `free`.
-#[inline(always)]
-pub(super) fn nearest(free: &[u32], walk: &Walk) -> u32 {
-    free.iter().fold(u32::MAX, |least, &slot| least.min(walk.rank(slot)))
+    fn has<S: Owner>(&self, board: &Board<S>, slot: u32) -> bool {
+        let place: u32 = board.owners[slot as usize].into();
+        self.slots.get(place as usize) == Some(&slot)
+    }
+
+    /// Gives a free slot to `backend`.
+    fn give<S: Owner>(&mut self, board: &mut Board<S>, slot: u32, backend: u32) {
+        let place: u32 = board.owners[slot as usize].into();
+        self.slots.swap_remove(place as usize);
+        if let Some(&moved) = self.slots.get(place as usize) {
+            board.owners[moved as usize] = S::of(place);
+        }
+        board.owners[slot as usize] = S::of(backend);
+        let Walker { at, skip } = &mut board.walkers[backend as usize];
+        *at = step(slot, *skip, board.size);
+    }
 }
 
 /// For each turn of `order`, the inverse of its backend's skip.
 ///
 /// One inversion serves them all: with the products of all skips up to each one, the inverse of the last product
 /// yields the single inverses backwards (Montgomery's trick).
-fn inverses<S: Owner>(
-    board: &Board<S>,
-    order: &[u32],
-) -> Result<Vec<u32>, alloc::collections::TryReserveError> {
+fn inverses<S: Owner>(board: &Board<S>, order: &[u32]) -> Result<Vec<u32>, TryReserveError> {
     let size = u64::from(board.size);
     let skip_of = |backend: u32| u64::from(board.walkers[backend as usize].skip);
     let mut inverses = Vec::new();
@@ -118,33 +162,4 @@ fn invert(a: u64, modulus: u64) -> u64 {
         (t0, t1) = (t1, t0 - quotient * t1);
     }
     t0.rem_euclid(modulus as i64) as u64
-}
-
-/// The free slots of a bitmap, in order.
-struct FreeSlots<'a> {
-    rest: core::iter::Enumerate<core::slice::Iter<'a, u32>>,
-    free: u32,
-    base: u32,
-    size: u32,
-}
-
-impl<'a> FreeSlots<'a> {
-    fn new(taken: &'a [u32], size: u32) -> Self {
-        Self { rest: taken.iter().enumerate(), free: 0, base: 0, size }
-    }
-}
-
-impl Iterator for FreeSlots<'_> {
-    type Item = u32;
-
-    fn next(&mut self) -> Option<u32> {
-        while self.free == 0 {
-            let (word, &taken) = self.rest.next()?;
-            self.free = !taken;
-            self.base = word as u32 * 32;
-        }
-        let slot = self.base + self.free.trailing_zeros();
-        self.free &= self.free - 1;
-        (slot < self.size).then_some(slot)
-    }
 }

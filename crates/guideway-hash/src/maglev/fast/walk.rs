@@ -1,7 +1,7 @@
 //! Turns in batches: first all look, then all claim.
 
 use super::Unknown;
-use super::board::{Board, Owner, Walker, step};
+use super::board::{Board, Owner, Walker};
 use crate::maglev::Turns;
 
 /// Turns that look before any of them claims.
@@ -11,56 +11,52 @@ use crate::maglev::Turns;
 /// begins the next. Eight looks without a store between them overlap.
 const BATCH: usize = 8;
 
-/// Gives `count` turns. `find` is the first free slot of a walk, given the bitmap of taken slots.
+/// Gives the turns of `span`. `find` is the first free slot of a walk, given the bitmap of taken slots.
 ///
-/// A turn whose slot was claimed, or whose backend walked on, earlier in the same batch looks again: rare, as long
-/// as there are more free slots and more backends than turns in a batch.
+/// A look moves its backend to the slot it found. Claiming starts there and looks again: a turn whose slot was claimed
+/// earlier in the same batch, or whose backend had two turns in it, walks on. That is rare, as long as there are more
+/// free slots and more backends than turns in a batch.
 #[inline(always)]
 pub(super) fn walk<S: Owner>(
     board: &mut Board<S>,
     turns: &mut impl Turns,
-    count: u32,
+    span: core::ops::Range<u32>,
     find: impl Fn(&[u32], Walker) -> u32,
 ) -> Result<(), Unknown> {
-    // Slices of their own, so that the compiler sees that no store moves them.
-    let Board { size, walkers, taken, owners } = board;
-    let (size, walkers, taken, owners) = (*size, &mut walkers[..], &mut taken[..], &mut owners[..]);
-    let mut done = 0;
-    while done < count {
-        let batch = BATCH.min((count - done) as usize);
-        let mut looks = [Look::default(); BATCH];
-        for (after, look) in (done..).zip(&mut looks[..batch]) {
-            let backend = turns.next();
-            let Some(&walker) = walkers.get(backend as usize) else { return Err(Unknown { after, backend }) };
-            *look = Look { backend, from: walker.at, slot: find(taken, walker) };
+    let mut field = board.field();
+    let mut turn = span.start;
+    while turn < span.end {
+        let mut batch = [0; BATCH];
+        let batch = &mut batch[..BATCH.min((span.end - turn) as usize)];
+        for (turn, backend) in (turn..).zip(&mut *batch) {
+            *backend = turns.next();
+            let Some(walker) = field.walkers.get_mut(*backend as usize) else {
+                return Err(Unknown { turn, backend: *backend });
+            };
+            walker.at = find(field.taken, *walker);
         }
-        for &Look { backend, from, mut slot } in &looks[..batch] {
-            let walker = &mut walkers[backend as usize];
-            if walker.at != from {
-                slot = walker.at;
-            }
-            while is_taken(taken, slot) {
-                slot = step(slot, walker.skip, size);
-            }
-            taken[(slot >> 5) as usize] |= 1 << (slot & 31);
-            owners[slot as usize] = S::of(backend);
-            walker.at = step(slot, walker.skip, size);
+        for &mut backend in &mut *batch {
+            field.claim(backend);
         }
-        done += batch as u32;
+        turn += batch.len() as u32;
     }
     Ok(())
 }
 
-#[derive(Clone, Copy, Default)]
-struct Look {
-    backend: u32,
-    /// Where the backend stood.
-    from: u32,
-    /// The slot it found free.
-    slot: u32,
-}
-
-#[inline(always)]
-fn is_taken(taken: &[u32], slot: u32) -> bool {
-    (taken[(slot >> 5) as usize] >> (slot & 31)) & 1 != 0
+/// Gives the turns of `span` one look at a time: when a free slot is nearly always the first that is looked at,
+/// guessing so is right, and looking at more would be wasted.
+pub(super) fn step_by_step<S: Owner>(
+    board: &mut Board<S>,
+    turns: &mut impl Turns,
+    span: core::ops::Range<u32>,
+) -> Result<(), Unknown> {
+    let mut field = board.field();
+    for turn in span {
+        let backend = turns.next();
+        if backend as usize >= field.walkers.len() {
+            return Err(Unknown { turn, backend });
+        }
+        field.claim(backend);
+    }
+    Ok(())
 }
