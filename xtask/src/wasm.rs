@@ -123,3 +123,17 @@ fn check(root: &Path, fresh: &Manifest) -> anyhow::Result<()> {
     println!("{MODULE} is what its sources build to");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manifest_tells_of_the_module_beside_it() {
+        let root = source::root();
+        let kept: Manifest = serde_json::from_slice(&fs::read(root.join(MANIFEST)).unwrap()).unwrap();
+        let module = fs::read(root.join(MODULE)).unwrap();
+        assert_eq!((kept.module_bytes, kept.module_sha256), (module.len(), source::sha256(&module)));
+        assert!(module.starts_with(b"\0asm"));
+    }
+}

@@ -1,6 +1,6 @@
 //! The hashing library behind the laboratory page: one question in, one answer out, both arrays of 32-bit words.
 //!
-//! Nothing is computed here that `guideway-hash` computes: this crate reads a [question](question), asks the library,
+//! Nothing is computed here that `guideway-hash` computes: this crate reads a [question], asks the library,
 //! and writes down what it says. `abi` (on the WebAssembly target) puts that behind four plain exports over one
 //! typed array; everywhere else [`answer`] is an ordinary function, which is how it is tested.
 //!

@@ -1,5 +1,6 @@
 //! What the page is told is what the library says.
 
+use guideway_hash::maglev::MaglevBuilder;
 use guideway_hash::policy::{Balancer, Candidate, Maglev, Policy, Rendezvous};
 use guideway_hash::{NativeHasher, TableSize};
 use guideway_wasm::words::{Reader, Writer};
@@ -112,6 +113,18 @@ fn cells_and_look_ups_are_the_librarys() {
             assert_eq!(slot, if kind == MAGLEV { (hash % 1021) as u32 } else { question::NONE });
         }
     }
+}
+
+#[test]
+fn the_digest_is_the_fleets() {
+    let backends = [("a", 1, false, 0, 0), ("b", 3, false, 0, 0)];
+    let words = ask(question::CELLS, |w| setup(w, (MAGLEV, 251, false), &backends)).unwrap();
+    let mut reader = Reader::new(&words[1..]);
+    reader.list(Reader::word).unwrap();
+    reader.list(Reader::word).unwrap();
+    let builder = MaglevBuilder::new().size(TableSize::new(251).unwrap()).hasher(NativeHasher::new(SEED));
+    let fleet = guideway_hash::maglev::Maglev::new(builder, vec![("a", 1), ("b", 3)]).unwrap();
+    assert_eq!(reader.text().unwrap(), fleet.digest().to_string());
 }
 
 #[test]

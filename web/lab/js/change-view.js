@@ -56,9 +56,11 @@ export class ChangeView {
     this.#updatePlan(state);
     this.#refs.error.hidden = true;
     for (const side of this.#sides) {
+      side.element.classList.remove('stale');
       try {
         side.update(state);
       } catch (error) {
+        side.element.classList.add('stale');
         this.#refs.error.textContent = error.message;
         this.#refs.error.hidden = false;
       }

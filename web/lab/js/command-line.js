@@ -1,6 +1,6 @@
 // The command that shows in a terminal what the page shows.
 
-import { DEFAULT_SEED } from './state.js';
+import { DEFAULT_SEED, policy } from './state.js';
 
 export function commandLine(state) {
   const named = state.policy === 'maglev' ? '' : ` --policy ${state.policy}`;
@@ -12,7 +12,8 @@ export function commandLine(state) {
     return `guideway table draft ${preferences.join(' ')}${tail}`;
   }
   const list = state.backends.map((b) => (b.weight === 1 ? b.name : `${b.name}=${b.weight}`)).join(',');
-  return `guideway table build --backends ${quoted(list)}${tail}`;
+  const command = policy(state.policy).table ? 'build' : `lookup ${quoted(state.key)}`;
+  return `guideway table ${command} --backends ${quoted(list)}${tail}`;
 }
 
-const quoted = (text) => (/^[\w.,:=/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+const quoted = (text) => (/^(?!-)[\w.,:=/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);

@@ -26,6 +26,7 @@ export class CompareView {
     this.#session = session;
     const r = this.#refs;
     r.subject = h('p.lead');
+    r.leave = h('button', { type: 'button', onclick: () => this.#letLastLeave() }, 'Let the last one leave');
     r.policies = h('div.policies', { role: 'group', 'aria-label': 'Policies to compare' }, POLICIES.map((p, i) => h('label.pick', { 'data-series': i },
       h('input', { type: 'checkbox', value: p.id, onchange: () => this.#pick() }), h('span', { 'aria-hidden': 'true' }, mark(i)), p.title)));
     r.seeds = h('select', { id: 'seeds', onchange: (e) => store.update({ seeds: Number(e.target.value) }) },
@@ -37,7 +38,7 @@ export class CompareView {
       s('svg', { role: 'img', tabindex: 0 }), h('p.readout')));
     r.body = h('tbody');
     r.head = h('tr');
-    this.element = h('section.view.compare', {}, h('h2.unseen', {}, 'Compare'), r.subject,
+    this.element = h('section.view.compare', {}, h('h2.unseen', {}, 'Compare'), h('div', {}, r.subject, r.leave),
       h('div.row', {}, r.policies, h('label', { for: 'seeds' }, 'Seeds'), r.seeds), h('div.row', {}, r.progress, r.status),
       h('div.charts', {}, r.charts),
       h('details.data', {}, h('summary', {}, 'The figures as a table'), h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Figures' }, h('table.figures', {}, h('thead', {}, r.head), r.body))));
@@ -55,6 +56,11 @@ export class CompareView {
     this.#store.update({ compared });
   }
 
+  #letLastLeave() {
+    const { changes } = this.#store.state;
+    this.#store.update({ changes: changes.map((c, i) => (i === changes.length - 1 ? { op: 'remove' } : c)) });
+  }
+
   leave() {
     this.#run += 1;
     this.#key = '';
@@ -64,7 +70,8 @@ export class CompareView {
     const r = this.#refs;
     r.seeds.value = SEED_CHOICES.includes(state.seeds) ? state.seeds : 5;
     for (const box of r.policies.querySelectorAll('input')) box.checked = state.compared.includes(box.value);
-    r.subject.replaceChildren(subject(state));
+    r.subject.textContent = subject(state);
+    r.leave.hidden = isChanged(state);
     const { before, after } = changeOf(state, 'maglev');
     const key = JSON.stringify([before, after, state.seeds, state.compared], (_, v) => (typeof v === 'bigint' ? `${v}` : v));
     if (key === this.#key) return;
@@ -80,9 +87,13 @@ export class CompareView {
     const points = SIZES.flatMap((size) => state.compared.map((id) => ({ size, id })));
     r.status.textContent = `Measuring ${count(FLOWS)} flows at each point…`;
     for (const [done, { size, id }] of points.entries()) {
-      await new Promise((resume) => { setTimeout(resume, 0); });
-      if (run !== this.#run) return;
-      this.#add(state, size, id);
+      const samples = [];
+      for (let i = 0; i < state.seeds; i += 1) {
+        await new Promise((resume) => { setTimeout(resume, 0); });
+        if (run !== this.#run) return;
+        samples.push(this.#sample(state, size, id, i));
+      }
+      this.#add(size, id, samples.filter(Boolean));
       r.progress.value = (done + 1) / points.length;
       if (done + 1 === points.length || done % state.compared.length === 0) this.#show(state);
     }
@@ -90,17 +101,19 @@ export class CompareView {
     this.#show(state);
   }
 
-  #add(state, size, id) {
-    const samples = [];
-    for (let i = 0; i < state.seeds; i += 1) {
-      const moment = { ...state, size, given: false, seed: BigInt.asUintN(64, state.seed + BigInt(i)) };
-      const { before, after } = changeOf(moment, id);
-      try {
-        samples.push(this.#session.flows(before, after, FLOWS));
-      } catch {
-        return; // More backends than slots: no such table, no such point.
-      }
+  /** The measure under one seed; null where there are more backends than slots, so that there is no such table. */
+  #sample(state, size, id, i) {
+    const moment = { ...state, size, given: false, seed: BigInt.asUintN(64, state.seed + BigInt(i)) };
+    const { before, after } = changeOf(moment, id);
+    try {
+      return this.#session.flows(before, after, FLOWS);
+    } catch {
+      return null;
     }
+  }
+
+  #add(size, id, samples) {
+    if (samples.length === 0) return;
     for (const chart of CHARTS) {
       const values = samples.map(chart.of);
       const list = this.#results.get(`${chart.id} ${id}`) ?? [];
@@ -168,6 +181,6 @@ function subject(state) {
   const gone = state.changes.filter((c) => c && c.op !== 'weight').length;
   const weighted = state.changes.filter((c) => c?.op === 'weight').length;
   const parts = [gone && `${gone} leave${gone === 1 ? 's' : ''}`, state.added.length && `${state.added.length} join${state.added.length === 1 ? 's' : ''}`, weighted && `${weighted} change${weighted === 1 ? 's' : ''} weight`].filter(Boolean);
-  if (!isChanged(state)) return `${n} backends, and nothing changes: go to Change and let one leave.`;
+  if (!isChanged(state)) return `${n} backends, and nothing changes yet. Churn wants a change: set one under Change, or`;
   return `${n} backends, of which ${parts.join(', ')}. What does that cost, and how even were the shares, at each size of table?`;
 }

@@ -1,6 +1,6 @@
 // Draft: a table fills, turn by turn.
 
-import { Board } from './board.js';
+import { Board, GRID_LIMIT } from './board.js';
 import { count, h } from './dom.js';
 import { chip, labels } from './palette.js';
 import { Player } from './player.js';
@@ -67,7 +67,8 @@ export class DraftView {
         if (last && i === last.slot) return { kind: 'fresh' };
         return refused.has(i) ? { kind: 'refused', badge: '✕' } : {};
       },
-      lit: null,
+      // On a map a single pixel is hard to find, so the cursor goes there; not while it plays, nor when all is done.
+      lit: last && steps.length > GRID_LIMIT && turn < steps.length && !this.player.playing ? last.slot : null,
     });
     this.#narrate(state, steps, turn, last, short, noun);
     this.#showScore(state, steps, replay, turn, last, short);

@@ -86,7 +86,7 @@ export const QUESTIONS = [
     ask: 'Two balancers list the same backends in different orders. Do they send flows alike?',
     choices: ['Yes: turns go by identity, not by place in a list', 'No: turns depend on the order', 'Only without weights'],
     right: 0,
-    because: 'Guideway orders backends by their identity before the draft, and all balancers share one seed. Equal digests prove that two tables answer alike: try it, and swap two names on the left.',
+    because: 'Guideway orders backends by their identity before the draft, and all balancers share one seed. Equal digests prove that two tables answer alike: try it, and give two backends each other’s name in the panel.',
   },
   {
     ask: 'A backend is drained. What becomes of its connections?',

@@ -30,7 +30,7 @@ export class LookupView {
       h('div.columns-2', {},
         h('section', {}, r.table, r.steps),
         h('section', {}, h('h3', {}, 'By rendezvous: everybody bids'), r.bids)),
-      r.verdict, this.#board.element);
+      h('section', {}, h('h3', {}, 'Who answers'), r.verdict, this.#board.element));
   }
 
   update(state) {
