@@ -92,7 +92,7 @@ pub fn choose_udp<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, 
 pub fn choose_for_error<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S) -> Choice {
     let current = place.slot.current();
     let local = match belonging(target, flow, place.slot, state) {
-        Choice::OLDER => older_owner(target, flow, place, state),
+        Choice::OLDER => older_owner(target, flow, place, flow.protocol == IpProtocol::UDP, state),
         choice => choice.backend().unwrap_or(current),
     };
     Choice::of(if usable(target, local, place.slot, state) { local } else { current })
@@ -114,7 +114,7 @@ fn belonging<S: State>(target: &Target<'_>, flow: &FlowKey, slot: Slot, state: &
     let hash = state.settings().keyed_hash(flow, target.id);
     match flow::find(hash, target, state.now_seconds(), state) {
         Some(found) => Choice::of(found.tag.backend()),
-        None if settled || udp && !slot.in_grace() => Choice::OPEN,
+        None if settled || udp && !slot.in_grace() && !target.active.in_grace() => Choice::OPEN,
         None => Choice::OLDER,
     }
 }
@@ -168,7 +168,7 @@ fn resume<S: State>(target: &Target<'_>, parsed: &Parsed, place: &Place, state: 
         state.event(Event::FlowVoid);
     } else {
         state.event(Event::FlowMiss);
-        let older = older_owner(target, flow, place, state);
+        let older = older_owner(target, flow, place, false, state);
         if usable(target, older, place.slot, state) {
             if !flags.has(TcpFlags::RST) {
                 let class = if ends { Class::Closing } else { Class::Old };
@@ -228,13 +228,8 @@ fn known_udp<S: State>(found: &Found<'_>, target: &Target<'_>, place: &Place, st
 
 #[inline(always)]
 fn unknown_udp<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S) -> u16 {
-    if place.slot.in_grace() {
-        let older = older_owner(target, flow, place, state);
-        if usable(target, older, place.slot, state) {
-            return older;
-        }
-    }
-    place.slot.current()
+    let older = older_owner(target, flow, place, true, state);
+    if usable(target, older, place.slot, state) { older } else { place.slot.current() }
 }
 
 #[inline(always)]
@@ -242,15 +237,19 @@ const fn memo(backend: u16, class: Class, place: &Place) -> Memo {
     Memo { backend, class, slot: place.index }
 }
 
-/// To whom flows older than the last change belong: by the prior table while one is consulted.
+/// To whom a flow belongs that may be older than the last change: by the prior table while one is consulted.
+///
+/// A UDP flow is older only while a change is in its grace, and a change of size or seed has one of its own; after it
+/// every older flow has been seen.
 #[inline(always)]
-fn older_owner<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S) -> u16 {
-    if target.active.prior() {
+fn older_owner<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, udp: bool, state: &S) -> u16 {
+    let by_prior = if udp { target.active.in_grace() } else { target.active.prior() };
+    if by_prior {
         let prior = target.service.other_table(target.active);
         return match place_in(prior, flow, target.policy.hash_key(), state) {
-            Some(prior) => prior.slot.owner(true),
+            Some(prior) => prior.slot.owner(!udp || prior.slot.in_grace()),
             None => NO_BACKEND,
         };
     }
-    place.slot.owner(true)
+    place.slot.owner(!udp || place.slot.in_grace())
 }

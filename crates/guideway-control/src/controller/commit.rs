@@ -94,7 +94,8 @@ impl<E: Engine> Controller<E> {
             match wanted {
                 Some(backend) => member.spec = backend.clone(),
                 None => {
-                    member.removed = Some(Removed { at: now, drains: removal == Removal::Drain });
+                    let drains = removal == Removal::Drain;
+                    member.removed = Some(Removed { drains, quiet_since: now, packets: 0 });
                 }
             }
         }
@@ -103,12 +104,23 @@ impl<E: Engine> Controller<E> {
                 .iter()
                 .flatten()
                 .any(|member| member.removed.is_none() && member.spec.identity == backend.identity);
-            if !known {
-                let member = Some(Member::new(backend.clone(), health_of_new(backend)));
-                match members.iter().position(Option::is_none) {
-                    Some(free) => members[free] = member,
-                    None => members.push(member),
-                }
+            if known {
+                continue;
+            }
+            // One that left and has not been forgotten takes its index again: what names it still means this server.
+            let returning = members.iter_mut().flatten().find(|member| {
+                member.spec.identity == backend.identity && member.spec.address == backend.address
+            });
+            if let Some(member) = returning {
+                member.spec = backend.clone();
+                member.health = health_of_new(backend);
+                member.removed = None;
+                continue;
+            }
+            let member = Some(Member::new(backend.clone(), health_of_new(backend)));
+            match members.iter().position(Option::is_none) {
+                Some(free) => members[free] = member,
+                None => members.push(member),
             }
         }
         if members.len() >= usize::from(NO_BACKEND) {
@@ -296,7 +308,7 @@ impl<E: Engine> Controller<E> {
             if change.moved > 0 {
                 held.generation = held.generation.wrapping_add(1);
                 if let Some(record) = engine.service(held.id) {
-                    record.set_active(Active::new(held.second, held.prior.is_some(), held.generation));
+                    record.set_active(held.active());
                 }
             }
         }
@@ -351,7 +363,7 @@ fn flip(engine: &impl Engine, held: &mut Held, table: Region, seed: u64, owners:
             !same_seed || held.slot(engine, slot as u32 % held.table.len).current() != owner
         })
         .count() as u32;
-    held.prior = Some(Prior { region: held.table, since: now });
+    held.prior = Some(Prior { region: held.table, since: now, in_grace: true });
     held.table = table;
     held.seed = seed;
     held.second = !held.second;
@@ -359,7 +371,7 @@ fn flip(engine: &impl Engine, held: &mut Held, table: Region, seed: u64, owners:
     held.generation = held.generation.wrapping_add(1);
     if let Some(record) = engine.service(held.id) {
         record.other_table(record.active()).set(table.offset, table.len, seed);
-        record.set_active(Active::new(held.second, true, held.generation));
+        record.set_active(held.active());
     }
     moved
 }

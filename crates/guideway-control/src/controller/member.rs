@@ -22,10 +22,13 @@ pub(crate) struct Member {
 /// How a backend left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Removed {
-    /// The second.
-    pub(crate) at: u32,
     /// Whether its flows stay until they end.
     pub(crate) drains: bool,
+    /// The last second in which it got packets. A QUIC connection is known by its id and not remembered, so only this
+    /// tells that it lives.
+    pub(crate) quiet_since: u32,
+    /// What its counter said then.
+    pub(crate) packets: u64,
 }
 
 impl Member {

@@ -102,10 +102,22 @@ impl<E: Engine> Controller<E> {
     /// # Errors
     /// [`ChangeError`]; nothing has changed then.
     pub fn add_service(&mut self, spec: ServiceSpec, health: Health) -> Result<ServiceChange, ChangeError> {
+        self.add_service_with(spec, |_| health)
+    }
+
+    /// Adds a service whose backends' health is known, as after a restart: its table is right, and settled, at once.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    pub fn add_service_with(
+        &mut self,
+        spec: ServiceSpec,
+        health: impl Fn(&BackendSpec) -> Health,
+    ) -> Result<ServiceChange, ChangeError> {
         if self.services.contains_key(&spec.name) {
             return Err(ChangeError::DuplicateService { service: spec.name });
         }
-        self.commit(spec, |_| health, Removal::Drain)
+        self.commit(spec, health, Removal::Drain)
     }
 
     /// Adds services together, as at start: where they listen is told to the forwarder once, at the end.

@@ -19,9 +19,15 @@ impl<E: Engine> Controller<E> {
         let mut quic = Vec::new();
         for held in self.services.values() {
             bindings.extend(held.spec.listen.iter().map(|listen| binding(listen, held.id)));
-            for (local, member) in held.members.iter().enumerate() {
-                let id = member.as_ref().and_then(|member| member.spec.quic_id);
-                quic.extend(id.map(|server_id| QuicBinding {
+            let (gone, wanted): (Vec<_>, Vec<_>) = held
+                .members
+                .iter()
+                .enumerate()
+                .filter_map(|(local, member)| Some((local, member.as_ref()?)))
+                .partition(|(_, member)| member.removed.is_some());
+            // Of two with one id the later counts: one that is wanted rather than one that left.
+            for (local, member) in gone.into_iter().chain(wanted) {
+                quic.extend(member.spec.quic_id.map(|server_id| QuicBinding {
                     service: held.id,
                     server_id,
                     backend: local as u16,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-use guideway_forward::record::{BackendState, NO_BACKEND, ServiceId, Slot};
+use guideway_forward::record::{Active, BackendState, NO_BACKEND, ServiceId, Slot};
 use guideway_hash::table::Slots;
 use guideway_hash::{FlowRule, Table};
 use guideway_soft::Count;
@@ -46,6 +46,8 @@ pub(crate) struct Prior {
     pub(crate) region: Region,
     /// When the present table took over.
     pub(crate) since: u32,
+    /// Whether an unknown UDP flow still counts as older than that.
+    pub(crate) in_grace: bool,
 }
 
 /// A service's state, for people and metrics.
@@ -93,6 +95,12 @@ pub struct BackendStatus {
 }
 
 impl Held {
+    /// The word that says which table is active, and what else is consulted.
+    pub(crate) fn active(&self) -> Active {
+        Active::new(self.second, self.prior.is_some(), self.generation)
+            .with_grace(self.prior.is_some_and(|prior| prior.in_grace))
+    }
+
     /// A slot of the active table.
     pub(crate) fn slot(&self, engine: &impl Engine, index: u32) -> Slot {
         read(engine, self.table, index)

@@ -145,11 +145,103 @@ fn grace_ends_before_the_slot_settles() {
     let mut controller = controller();
     controller.add_service(service(of(1..=4), 1009), Health::Unchecked).unwrap();
     controller.set_admin("web", "be2", Admin::Draining).unwrap();
-    pass_seconds(&mut controller, 29);
-    assert!(words(&controller).iter().any(|slot| slot.in_grace()));
+    pass_seconds(&mut controller, 30);
+    assert!(
+        words(&controller).iter().any(|slot| slot.in_grace()),
+        "a flow seen late in second 0 is not over"
+    );
     pass_seconds(&mut controller, 1);
     assert!(words(&controller).iter().all(|slot| !slot.in_grace()));
     assert!(words(&controller).iter().any(|slot| !slot.is_settled()));
+}
+
+#[test]
+fn a_change_of_size_or_seed_has_a_grace_for_udp_and_other_changes_leave_it_alone() {
+    let mut controller = controller();
+    controller.add_service(service(of(1..=4), 1009), Health::Unchecked).unwrap();
+    let in_grace = |controller: &Controller<Arc<Memory>>| {
+        let id = controller.service_id("web").unwrap();
+        controller.engine().service(id).unwrap().active().in_grace()
+    };
+    assert!(!in_grace(&controller));
+    controller.resize("web", TableSizeSpec::Slots(1013), 8).unwrap();
+    assert!(in_grace(&controller));
+    controller.set_weight("web", "be1", 3).unwrap();
+    pass_seconds(&mut controller, 30);
+    assert!(in_grace(&controller));
+    pass_seconds(&mut controller, 1);
+    assert!(!in_grace(&controller) && controller.status()[0].prior);
+}
+
+#[test]
+fn a_backend_that_returns_takes_its_index_again() {
+    let mut controller = controller();
+    controller.add_service(service(of(1..=3), 251), Health::Unchecked).unwrap();
+    let before = words(&controller);
+    for removal in [Removal::Drain, Removal::AtOnce] {
+        controller.remove_backend("web", "be2", removal).unwrap();
+        assert!(words(&controller).iter().all(|slot| slot.current() != 1));
+        controller.add_backend("web", backend(2, 1), Health::Up).unwrap();
+        let owners = |words: &[Slot]| words.iter().map(|slot| slot.current()).collect::<Vec<_>>();
+        assert_eq!(owners(&words(&controller)), owners(&before));
+        let status = &controller.status()[0];
+        assert_eq!(status.backends.len(), 3);
+        assert!(
+            status.backends.iter().all(|backend| backend.state == BackendState::Active && !backend.removed)
+        );
+    }
+}
+
+#[test]
+fn another_address_is_another_backend() {
+    let mut controller = controller();
+    controller.add_service(service(of(1..=3), 251), Health::Unchecked).unwrap();
+    controller.remove_backend("web", "be2", Removal::Drain).unwrap();
+    let elsewhere = BackendSpec { address: IpAddr::V4(Ipv4Addr::new(10, 0, 9, 9)), ..backend(2, 1) };
+    controller.add_backend("web", elsewhere, Health::Up).unwrap();
+    assert_eq!(controller.services["web"].named("be2").unwrap().0, 3);
+}
+
+#[test]
+fn of_two_backends_with_one_quic_id_the_wanted_one_counts() {
+    let mut controller = controller();
+    let with_id = |number: u8, address: u8| BackendSpec {
+        address: IpAddr::V4(Ipv4Addr::new(10, 0, 1, address)),
+        quic_id: Some(7),
+        ..backend(number, 1)
+    };
+    controller.add_service(service(vec![backend(1, 1), with_id(2, 2)], 251), Health::Unchecked).unwrap();
+    controller.remove_backend("web", "be1", Removal::AtOnce).unwrap();
+    pass_seconds(&mut controller, 400);
+    controller.remove_backend("web", "be2", Removal::Drain).unwrap();
+    controller.add_backend("web", with_id(2, 3), Health::Up).unwrap();
+    let id = controller.service_id("web").unwrap();
+    assert_eq!(controller.services["web"].named("be2").unwrap().0, 0);
+    assert_eq!(controller.engine().directory().quic_backend(id, 7), Some(0));
+}
+
+#[test]
+fn a_backend_that_left_keeps_its_index_while_it_gets_packets() {
+    use guideway_forward::state::Counters;
+    let mut controller = controller();
+    controller.add_service(service(of(1..=3), 251), Health::Unchecked).unwrap();
+    let worker = controller.engine().worker().unwrap();
+    controller.remove_backend("web", "be2", Removal::Drain).unwrap();
+    let global = controller.services["web"].places.offset + 1;
+    for _ in 0..10 {
+        Counters::backend(&worker, global, 60);
+        assert_eq!(pass_seconds(&mut controller, 290).freed, 0);
+    }
+    assert_eq!(controller.engine().backend(global).unwrap().state(), BackendState::Draining);
+    assert_eq!(pass_seconds(&mut controller, 20).freed, 1);
+}
+
+#[test]
+fn a_service_that_starts_with_its_backends_health_known_is_settled() {
+    let mut controller = controller();
+    let health = |backend: &BackendSpec| if backend.identity == "be2" { Health::Down } else { Health::Up };
+    controller.add_service_with(service(of(1..=4), 1009), health).unwrap();
+    assert!(words(&controller).iter().all(|slot| slot.is_settled() && slot.current() != 1));
 }
 
 #[test]

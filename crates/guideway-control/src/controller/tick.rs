@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use guideway_forward::record::fragment::FRAGMENT_SECONDS;
-use guideway_forward::record::{Active, Backend, NO_BACKEND, ServiceId, Slot};
+use guideway_forward::record::{Backend, NO_BACKEND, ServiceId, Slot};
 
-use super::service::{Held, read};
+use super::service::{Held, Prior, read};
 use super::spec::{Health, ServiceSpec};
 use super::{ChangeError, Controller, Removal, Retired};
 use crate::engine::Engine;
@@ -184,12 +184,20 @@ fn forget_service(engine: &impl Engine, id: ServiceId) {
     });
 }
 
-/// From one UDP idle time after a change on, an unknown UDP flow is a new one.
-fn end_grace(engine: &impl Engine, held: &Held, now: u32) {
+/// From one UDP idle time after a change on, an unknown UDP flow is a new one. More than the idle time, since whole
+/// seconds are compared: a flow that was seen late in the second of the change is not yet over early in the last one.
+fn end_grace(engine: &impl Engine, held: &mut Held, now: u32) {
+    let is_over = |changed: u32| now.saturating_sub(changed) > held.spec.udp_idle_seconds;
     for (&slot, &changed) in &held.unsettled {
         let word = held.slot(engine, slot);
-        if word.in_grace() && now.saturating_sub(changed) >= held.spec.udp_idle_seconds {
+        if word.in_grace() && is_over(changed) {
             held.set_slot(engine, slot, word.end_grace());
+        }
+    }
+    if let Some(prior) = held.prior.filter(|prior| prior.in_grace && is_over(prior.since)) {
+        held.prior = Some(Prior { in_grace: false, ..prior });
+        if let Some(record) = engine.service(held.id) {
+            record.set_active(held.active());
         }
     }
 }
@@ -229,20 +237,22 @@ fn give_up_prior(engine: &impl Engine, held: &mut Held, live: Option<&HashSet<(u
     }
     held.prior = None;
     if let Some(record) = engine.service(held.id) {
-        record.set_active(Active::new(held.second, false, held.generation));
+        record.set_active(held.active());
     }
 }
 
 /// Frees the indices of backends that left and that nothing names any more.
 fn free_members(engine: &impl Engine, held: &mut Held, named: &HashSet<(ServiceId, u16)>, now: u32) -> u32 {
+    note_packets(engine, held, now);
+    let quiet_for = held.idle_seconds().max(FRAGMENT_SECONDS) + MARGIN_SECONDS;
     let long_gone: Vec<u16> = held
         .members
         .iter()
         .enumerate()
         .filter(|(local, member)| {
-            // The fragment cache names a backend for so long.
+            // The fragment cache, and clients of QUIC, name a backend for so long after its last packet.
             let removed = member.as_ref().and_then(|member| member.removed);
-            removed.is_some_and(|removed| now.saturating_sub(removed.at) > FRAGMENT_SECONDS + MARGIN_SECONDS)
+            removed.is_some_and(|removed| now.saturating_sub(removed.quiet_since) > quiet_for)
                 && !named.contains(&(held.id, *local as u16))
         })
         .map(|(local, _)| local as u16)
@@ -268,6 +278,20 @@ fn free_members(engine: &impl Engine, held: &mut Held, named: &HashSet<(ServiceI
         freed += 1;
     }
     freed
+}
+
+/// Notes which of the backends that left have got packets since the last time.
+fn note_packets(engine: &impl Engine, held: &mut Held, now: u32) {
+    let offset = held.places.offset;
+    for (local, member) in held.members.iter_mut().enumerate() {
+        if let Some(removed) = member.as_mut().and_then(|member| member.removed.as_mut()) {
+            let packets = engine.backend_count(offset + local as u32).packets;
+            if packets != removed.packets {
+                removed.packets = packets;
+                removed.quiet_since = now;
+            }
+        }
+    }
 }
 
 fn clear(record: &Backend) {

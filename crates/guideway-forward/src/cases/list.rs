@@ -217,12 +217,29 @@ fn with_prior(prior: Slot) -> World {
     world
 }
 
+fn in_grace(mut world: World) -> World {
+    for service in &mut world.services {
+        service.prior_in_grace = true;
+    }
+    world
+}
+
 /// UDP by grace, tracked, and re-hashed.
 fn udp() -> Vec<Case> {
     let (first, second) = (packets::udp(true, 5_000, b"first"), packets::udp(true, 5_001, b"second"));
     let unsettled = Slot::settled_on(0).change_owner(1);
     let rule = |slot: Slot, rule: UdpRule| World::usual(slot).with_policy(|policy| policy.with_udp(rule));
     vec![
+        case(
+            "a resize keeps older UDP flows where the prior table says, while its grace lasts",
+            in_grace(with_prior(Slot::settled_on(2))),
+            vec![counting(reaches(&first, 3), Event::FlowMiss), counting(reaches(&first, 3), Event::FlowHit)],
+        ),
+        case(
+            "an unknown UDP flow is a new one when the grace of a resize is over",
+            with_prior(Slot::settled_on(2)),
+            vec![counting(reaches(&first, 2), Event::FlowMiss), counting(reaches(&first, 2), Event::FlowHit)],
+        ),
         case(
             "in grace an unknown UDP flow is an old one",
             World::usual(unsettled),

@@ -78,7 +78,8 @@ impl Memory {
                 table.set(memory.slots.len() as u32, slots.len() as u32, spec.seed ^ slots.len() as u64);
                 memory.slots.extend(slots.iter().map(|slot| AtomicU32::new(slot.0)));
             }
-            service.set_active(Active::new(false, !spec.prior.is_empty(), 1));
+            let active = Active::new(false, !spec.prior.is_empty(), 1);
+            service.set_active(active.with_grace(spec.prior_in_grace));
             memory.services.push(service);
             let key = ServiceKey::new(spec.address, spec.port, spec.protocol);
             match spec.prefix_bits {

@@ -58,6 +58,8 @@ pub struct ServiceSpec {
     pub table: Vec<Slot>,
     /// The prior table, still consulted; empty for none.
     pub prior: Vec<Slot>,
+    /// Whether unknown UDP flows belong to the prior table too.
+    pub prior_in_grace: bool,
     /// The fleet's seed.
     pub seed: u64,
     /// Seconds.
@@ -79,6 +81,7 @@ impl ServiceSpec {
             policy: Policy::default(),
             table: vec![slot; 13],
             prior: Vec::new(),
+            prior_in_grace: false,
             seed: 7,
             tcp_idle_seconds: 900,
             udp_idle_seconds: 30,

@@ -183,7 +183,7 @@ impl Default for TableRef {
 }
 
 /// The word that flips a service: bit 0 which table is active, bit 1 whether the other is still consulted for flows
-/// older than the flip, high half the generation.
+/// older than the flip, bit 2 whether that holds for UDP too, high half the generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Active(pub u64);
@@ -204,6 +204,20 @@ impl Active {
     #[inline(always)]
     pub const fn prior(self) -> bool {
         self.0 & 2 != 0
+    }
+
+    /// The same, with or without grace: whether an unknown flow of a protocol without an opening packet still counts as
+    /// older than the flip.
+    #[must_use]
+    pub const fn with_grace(self, grace: bool) -> Active {
+        Active((self.0 & !4) | ((grace as u64) << 2))
+    }
+
+    /// Whether an unknown flow of a protocol without an opening packet (UDP) still counts as older than the flip, and
+    /// so belongs to the prior table.
+    #[inline(always)]
+    pub const fn in_grace(self) -> bool {
+        self.0 & 6 == 6
     }
 
     /// The number of the committed table.
@@ -434,6 +448,15 @@ mod tests {
         assert_eq!(service.other_table(active).place(), (10, 7));
         assert!(active.prior());
         assert_eq!(active.generation(), 5);
+    }
+
+    #[test]
+    fn there_is_no_grace_without_a_prior_table() {
+        let active = Active::new(true, true, 5);
+        assert!(!active.in_grace() && active.with_grace(true).in_grace());
+        assert_eq!(active.with_grace(true).with_grace(false), active);
+        assert!(!Active::new(true, false, 5).with_grace(true).in_grace());
+        assert_eq!(active.with_grace(true).generation(), 5);
     }
 
     #[test]
