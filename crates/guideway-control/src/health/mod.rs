@@ -1,7 +1,7 @@
 //! Health: which backends answer, found out by asking them.
 //!
 //! [`Board`] holds every check and every verdict, without I/O or clock: it says which checks are due
-//! ([`Board::advance`]), takes their answers ([`Board::answer`]), and tells which verdicts changed.
+//! ([`Board::advance`]), takes their answers ([`Board::answer`]), and tells which verdicts changed. [`probe`] asks.
 //!
 //! How many there are of each: one [`Machine`] for each backend of each service; one stream of rounds for each distinct
 //! [`Check`], however many services share it; at most one round of a stream at a time; in a round one leg for each way.
@@ -15,6 +15,7 @@ mod from_config;
 mod machine;
 mod marks;
 mod pace;
+pub mod probe;
 mod ramp;
 mod round;
 mod snapshot;

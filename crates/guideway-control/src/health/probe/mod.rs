@@ -1,0 +1,87 @@
+//! Asking backends: the I/O of checks.
+//!
+//! [`Driver`] runs the rounds that the board says are due, one task each, and hands their answers to a channel. All of
+//! a leg, from the socket to the last byte, happens within the time-out of its check; then it is dropped, and with it
+//! its socket, its memory or its program. Dropping the driver drops every round under way.
+
+mod driver;
+mod exec;
+mod http;
+mod progress;
+mod tls;
+mod transport;
+mod udp;
+
+pub use driver::{Driver, Options};
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use super::check::{Check, Way};
+use super::round::{Fault, Leg, LegResult, Passed};
+use crate::config::Probe;
+use http::Request;
+use progress::Progress;
+use tls::TlsConfigs;
+use transport::Transport;
+
+/// Asks one way, and takes no longer than the check allows.
+async fn ask(check: &Check, leg: &Leg, options: &Options, tls: &TlsConfigs) -> LegResult {
+    let progress = Progress::default();
+    let began = Instant::now();
+    match tokio::time::timeout(check.timeout, ask_patiently(check, leg, options, tls, &progress)).await {
+        Ok(result) => result.map(|()| Passed { took: began.elapsed() }),
+        Err(_) => Err(Fault::TimedOut { limit: check.timeout, stage: progress.stage() }),
+    }
+}
+
+async fn ask_patiently(
+    check: &Check,
+    leg: &Leg,
+    options: &Options,
+    tls: &TlsConfigs,
+    progress: &Progress,
+) -> Result<(), Fault> {
+    if let Probe::Exec { command } = &check.probe {
+        return exec::ask(command, check, progress).await;
+    }
+    let transport = transport(check, leg, options)?;
+    match &check.probe {
+        Probe::Tcp => transport.connect(progress).await.map(Transport::abandon),
+        Probe::Udp { send, expect } => {
+            udp::ask(&transport, send.as_bytes(), expect.as_deref(), progress).await
+        }
+        Probe::Http { tls: secure, host, path, status, body } => {
+            let request = Request {
+                host: host.as_deref(),
+                secure: *secure,
+                target: transport.target,
+                path,
+                status,
+                body: body.as_deref(),
+            };
+            let stream = transport.connect(progress).await?;
+            if *secure {
+                let stream = tls.handshake(check, &request, stream, progress).await?;
+                http::ask(&request, stream, progress).await
+            } else {
+                http::ask(&request, stream, progress).await
+            }
+        }
+        Probe::Exec { .. } => Ok(()),
+    }
+}
+
+/// Where a leg's packets go, and how they are marked.
+fn transport<'a>(check: &Check, leg: &Leg, options: &'a Options) -> Result<Transport<'a>, Fault> {
+    let local = |said: &str| Fault::Local { said: said.to_owned() };
+    let port = check.port.ok_or_else(|| local("the check has no port"))?;
+    Ok(match leg.way {
+        Way::Direct => Transport { target: SocketAddr::new(check.address, port), mark: None, device: None },
+        Way::Tunnel { vip, .. } => {
+            let mark = leg.mark.ok_or_else(|| local("no socket mark is left to name its tunnel"))?;
+            let device = options.tunnel_device.as_deref();
+            Transport { target: SocketAddr::new(vip, port), mark: Some(mark), device }
+        }
+    })
+}

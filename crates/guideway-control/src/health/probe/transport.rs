@@ -1,0 +1,65 @@
+//! Sockets of probes: where they go, which mark they carry, by which device they leave.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpSocket, TcpStream, UdpSocket};
+
+use super::progress::{Progress, words};
+use crate::health::round::{Fault, Stage};
+
+/// The way of one leg's packets.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Transport<'a> {
+    pub(super) target: SocketAddr,
+    pub(super) mark: Option<u32>,
+    pub(super) device: Option<&'a str>,
+}
+
+impl Transport<'_> {
+    /// Opens a connection.
+    pub(super) async fn connect(&self, progress: &Progress) -> Result<TcpStream, Fault> {
+        progress.enter(Stage::Connect);
+        let socket = self.socket(Type::STREAM, Protocol::TCP, progress)?;
+        socket.set_tcp_nodelay(true).map_err(|error| progress.fault(&error))?;
+        let socket = TcpSocket::from_std_stream(socket.into());
+        socket.connect(self.target).await.map_err(|error| progress.fault(&error))
+    }
+
+    /// Ends a connection that served its purpose by a reset: thousands of checks leave no connection behind that waits
+    /// for its last packets.
+    pub(super) fn abandon(stream: TcpStream) {
+        // Where that is refused, it ends the ordinary way.
+        let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+    }
+
+    /// A socket for datagrams to and from the target alone.
+    pub(super) fn datagrams(&self, progress: &Progress) -> Result<UdpSocket, Fault> {
+        progress.enter(Stage::Connect);
+        let socket = self.socket(Type::DGRAM, Protocol::UDP, progress)?;
+        let failed = |error| progress.fault(&error);
+        socket.connect(&self.target.into()).map_err(failed)?;
+        UdpSocket::from_std(socket.into()).map_err(failed)
+    }
+
+    fn socket(&self, kind: Type, protocol: Protocol, progress: &Progress) -> Result<Socket, Fault> {
+        let failed = |error| progress.fault(&error);
+        let domain = Domain::for_address(self.target);
+        let socket = Socket::new(domain, kind.nonblocking().cloexec(), Some(protocol)).map_err(failed)?;
+        if let Some(mark) = self.mark {
+            socket.set_mark(mark).map_err(|error| Fault::Local {
+                said: format!(
+                    "{}: a tunnel probe marks its packets, which needs CAP_NET_ADMIN",
+                    words(&error)
+                ),
+            })?;
+        }
+        if let Some(device) = self.device {
+            socket
+                .bind_device(Some(device.as_bytes()))
+                .map_err(|error| Fault::Local { said: format!("interface {device}: {}", words(&error)) })?;
+        }
+        Ok(socket)
+    }
+}
