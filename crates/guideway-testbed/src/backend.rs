@@ -1,10 +1,7 @@
-//! A backend with its servers and the end of its tunnel.
-
-use guideway_wire::gue::PORT as GUE_PORT;
+//! What serves on a backend.
 
 use crate::error::Result;
 use crate::server::{TcpServer, UdpEcho, echo, http};
-use crate::soft::SoftDecapsulator;
 use crate::topology::{Host, VIPS};
 
 /// The port of HTTP.
@@ -36,15 +33,5 @@ impl Servers {
             echo: TcpServer::start(space, &VIPS, ECHO_PORT, echo(name))?,
             udp_echo: UdpEcho::start(space, name, &VIPS, ECHO_PORT)?,
         })
-    }
-}
-
-impl Host {
-    /// Starts the end of this backend's tunnel in user space.
-    ///
-    /// # Errors
-    /// [`crate::Error::System`].
-    pub fn decapsulate(&self) -> Result<SoftDecapsulator> {
-        SoftDecapsulator::start(&self.link, vec![self.v4, self.v6], VIPS.to_vec(), GUE_PORT)
     }
 }

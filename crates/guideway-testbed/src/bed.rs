@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 
 use guideway_control::Controller;
 use guideway_control::controller::{ChangeError, ServiceChange};
+use guideway_forward::{Event, Outcome};
 use guideway_soft::Limits;
 
 use crate::backend::Servers;
 use crate::error::Result;
-use crate::forwarder::{Balancer, Forwarder};
+use crate::forwarder::{Balancer, Decapsulator, Forwarder};
 use crate::service::Service;
-use crate::soft::SoftDecapsulator;
 use crate::topology::{Network, Plan, VIP_V4, VIP_V6};
 
 /// A network whose balancers run on packet path `F`.
@@ -19,22 +19,22 @@ pub struct Bed<F: Forwarder> {
     /// The balancers; `None` where one was killed.
     pub balancers: Vec<Option<Balancer<F>>>,
     /// The backends.
-    pub backends: Vec<Backend>,
+    pub backends: Vec<Backend<F::Decapsulator>>,
     /// The machines.
     pub network: Network,
 }
 
 /// A backend at work.
 #[derive(Debug)]
-pub struct Backend {
+pub struct Backend<D> {
     /// Its end of the tunnels.
-    pub decapsulator: SoftDecapsulator,
+    pub decapsulator: D,
     /// Its built-in servers.
     pub servers: Servers,
 }
 
-/// What a balancer's memory is here; enough for some tables of a few thousand slots.
-const LIMITS: Limits = Limits {
+/// A balancer's memory, unless a test wants another: enough for some tables of a few thousand slots.
+pub const LIMITS: Limits = Limits {
     services: 16,
     backends: 512,
     slots: 262_144,
@@ -50,15 +50,25 @@ impl<F: Forwarder> Bed<F> {
     /// # Errors
     /// [`crate::Error`].
     pub fn start(plan: &Plan, services: &[Service]) -> Result<Self> {
+        Self::start_with(plan, LIMITS, services)
+    }
+
+    /// As [`Bed::start`], with balancers of this size.
+    ///
+    /// # Errors
+    /// [`crate::Error`].
+    pub fn start_with(plan: &Plan, limits: Limits, services: &[Service]) -> Result<Self> {
         let network = Network::build(plan)?;
         let backends = network
             .backends
             .iter()
-            .map(|host| Ok(Backend { decapsulator: host.decapsulate()?, servers: Servers::start(host)? }))
+            .map(|host| {
+                Ok(Backend { decapsulator: F::Decapsulator::attach(host)?, servers: Servers::start(host)? })
+            })
             .collect::<Result<_>>()?;
         let mut bed = Self { balancers: Vec::new(), backends, network };
         for balancer in 0..bed.network.balancers.len() {
-            let started = bed.balancer(balancer, services)?;
+            let started = bed.balancer(balancer, limits, services)?;
             bed.balancers.push(Some(started));
         }
         Ok(bed)
@@ -101,9 +111,19 @@ impl<F: Forwarder> Bed<F> {
         self.balancers.iter().flatten().map(of).sum()
     }
 
-    fn balancer(&self, number: usize, services: &[Service]) -> Result<Balancer<F>> {
+    /// Packets of one outcome, over the balancers that are alive.
+    pub fn outcome(&self, outcome: Outcome) -> u64 {
+        self.sum(|balancer| balancer.totals().outcome(outcome).packets)
+    }
+
+    /// How often something happened, over the balancers that are alive.
+    pub fn event(&self, event: Event) -> u64 {
+        self.sum(|balancer| balancer.totals().event(event))
+    }
+
+    fn balancer(&self, number: usize, limits: Limits, services: &[Service]) -> Result<Balancer<F>> {
         let wanted = services.iter().map(|service| self.network.service(number, service)).collect();
-        Balancer::start(std::slice::from_ref(&self.network.balancers[number].link), LIMITS, wanted)
+        Balancer::start(std::slice::from_ref(&self.network.balancers[number].link), limits, wanted)
     }
 }
 

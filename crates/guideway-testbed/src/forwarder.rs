@@ -10,6 +10,7 @@ use guideway_soft::{Limits, Totals};
 use crate::error::Result;
 use crate::netlink::Link;
 use crate::task::Task;
+use crate::topology::Host;
 
 /// How often the packet path is told the time.
 const BEAT: Duration = Duration::from_millis(50);
@@ -18,6 +19,9 @@ const BEAT: Duration = Duration::from_millis(50);
 pub trait Forwarder: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// Its state, as the controller sees it.
     type Engine: Engine + std::fmt::Debug + Send + 'static;
+
+    /// The other end of its tunnels.
+    type Decapsulator: Decapsulator;
 
     /// Puts it on `links`, which are of one namespace, with an empty state of the given size.
     ///
@@ -33,6 +37,21 @@ pub trait Forwarder: Sized + std::fmt::Debug + Send + Sync + 'static {
 
     /// Called some times a second: one that has no clock of its own takes the time here.
     fn beat(&self) {}
+}
+
+/// A backend's end of the tunnels. It leaves the backend when it is dropped.
+pub trait Decapsulator: Sized + std::fmt::Debug + Send {
+    /// Has the backend receive what comes to its own addresses through a tunnel and is for a virtual address.
+    ///
+    /// # Errors
+    /// [`crate::Error`].
+    fn attach(backend: &Host) -> Result<Self>;
+
+    /// Packets taken out of tunnels so far.
+    fn accepted(&self) -> u64;
+
+    /// Tunnel packets that were refused so far.
+    fn refused(&self) -> u64;
 }
 
 /// A balancer: a packet path, a controller, and the controller's tick each second.

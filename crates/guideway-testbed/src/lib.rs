@@ -13,6 +13,7 @@ pub mod netlink;
 pub mod packet;
 pub mod privilege;
 pub mod process;
+pub mod scenario;
 pub mod server;
 pub mod service;
 pub mod soft;

@@ -1,8 +1,12 @@
 //! Clients that check what they get.
 
 mod echo;
+mod flood;
 pub mod http;
+mod load;
 mod udp;
 
 pub use echo::{Broken, EchoFlow, EchoFlows};
+pub use flood::{Flood, FloodKind};
+pub use load::{HttpLoad, LoadReport};
 pub use udp::{UdpClient, UdpReport, UdpStream};

@@ -20,7 +20,8 @@ use crate::namespace::Namespace;
 pub struct Route {
     /// Where to.
     pub destination: IpNet,
-    /// The ways; of several, the kernel takes one a flow, all of equal weight.
+    /// The ways; of several, the kernel takes one a flow, all of equal weight. Without one, what would go there is
+    /// discarded in silence.
     pub hops: Vec<Hop>,
     /// The greatest segment that TCP announces by this route, bytes.
     pub advertised_mss: Option<u32>,
@@ -55,9 +56,10 @@ impl Route {
         message.header.table = RouteHeader::RT_TABLE_MAIN;
         message.header.protocol = RouteProtocol::Static;
         message.header.scope = RouteScope::Universe;
-        message.header.kind = RouteType::Unicast;
+        message.header.kind = if self.hops.is_empty() { RouteType::BlackHole } else { RouteType::Unicast };
         message.attributes.push(RouteAttribute::Destination(self.destination.network().into()));
         match self.hops.as_slice() {
+            [] => {}
             [hop] => {
                 message.attributes.extend(hop.gateway.map(|gateway| RouteAttribute::Gateway(gateway.into())));
                 message.attributes.push(RouteAttribute::Oif(hop.interface));

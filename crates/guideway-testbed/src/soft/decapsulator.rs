@@ -8,14 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use guideway_wire::decap::{DecapError, decapsulate};
-use guideway_wire::{FlowKey, IpProtocol, SliceFrame, parse};
+use guideway_wire::{FlowKey, IpProtocol, SliceFrame, gue, parse};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::{Context, Result};
+use crate::forwarder::Decapsulator;
 use crate::namespace::Namespace;
 use crate::netlink::Link;
 use crate::packet::{MAX_FRAME, PacketSocket, Way};
 use crate::task::{Stop, Task};
+use crate::topology::{Host, VIPS};
 use crate::tun::Tun;
 
 /// How long the thread waits at most for a frame.
@@ -42,13 +44,6 @@ pub struct DecapCounts {
     pub refused: BTreeMap<String, u64>,
 }
 
-impl DecapCounts {
-    /// All packets decapsulated.
-    pub fn total(&self) -> u64 {
-        self.accepted.values().sum()
-    }
-}
-
 impl SoftDecapsulator {
     /// Starts it for what comes by `link` to `own` addresses, with packets for `vips` inside.
     ///
@@ -73,6 +68,20 @@ impl SoftDecapsulator {
     /// What it has seen so far.
     pub fn counts(&self) -> DecapCounts {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Decapsulator for SoftDecapsulator {
+    fn attach(backend: &Host) -> Result<Self> {
+        Self::start(&backend.link, vec![backend.v4, backend.v6], VIPS.to_vec(), gue::PORT)
+    }
+
+    fn accepted(&self) -> u64 {
+        self.counts().accepted.values().sum()
+    }
+
+    fn refused(&self) -> u64 {
+        self.counts().refused.values().sum()
     }
 }
 

@@ -9,6 +9,7 @@ use guideway_forward::Verdict;
 use guideway_soft::{Limits, Memory, Totals, Worker};
 use guideway_wire::SliceFrame;
 
+use super::SoftDecapsulator;
 use crate::error::{Error, Result};
 use crate::forwarder::Forwarder;
 use crate::netlink::Link;
@@ -55,6 +56,7 @@ impl SoftForwarder {
 
 impl Forwarder for SoftForwarder {
     type Engine = Arc<Memory>;
+    type Decapsulator = SoftDecapsulator;
 
     fn attach(links: &[Link], limits: Limits) -> Result<Self> {
         let [first, ..] = links else {

@@ -1,0 +1,3 @@
+//! Every scenario on the packet path in user space.
+
+guideway_testbed::scenarios!(guideway_testbed::soft::SoftForwarder);
