@@ -11,7 +11,7 @@ use crate::backend::Servers;
 use crate::error::Result;
 use crate::forwarder::{Balancer, Decapsulator, Forwarder};
 use crate::service::Service;
-use crate::topology::{Network, Plan, VIP_V4, VIP_V6};
+use crate::topology::{Host, Network, Plan, VIP_V4, VIP_V6};
 
 /// A network whose balancers run on packet path `F`.
 #[derive(Debug)]
@@ -59,13 +59,7 @@ impl<F: Forwarder> Bed<F> {
     /// [`crate::Error`].
     pub fn start_with(plan: &Plan, limits: Limits, services: &[Service]) -> Result<Self> {
         let network = Network::build(plan)?;
-        let backends = network
-            .backends
-            .iter()
-            .map(|host| {
-                Ok(Backend { decapsulator: F::Decapsulator::attach(host)?, servers: Servers::start(host)? })
-            })
-            .collect::<Result<_>>()?;
+        let backends = network.backends.iter().map(Backend::start).collect::<Result<_>>()?;
         let mut bed = Self { balancers: Vec::new(), backends, network };
         for balancer in 0..bed.network.balancers.len() {
             let started = bed.balancer(balancer, limits, services)?;
@@ -93,7 +87,25 @@ impl<F: Forwarder> Bed<F> {
     /// [`crate::Error::System`].
     pub fn kill(&mut self, balancer: usize) -> Result<()> {
         self.balancers[balancer] = None;
-        self.network.balancers[balancer].link.set_up(false)
+        self.network.balancers[balancer].set_up(false)
+    }
+
+    /// Adds a machine with servers to the network, as yet unknown to the balancers; its number.
+    ///
+    /// # Errors
+    /// [`crate::Error`].
+    pub fn add_backend(&mut self) -> Result<usize> {
+        let number = self.network.add_backend()?;
+        self.backends.push(Backend::start(&self.network.backends[number])?);
+        Ok(number)
+    }
+
+    /// Kills a backend, as when its power fails: its link goes down without a word.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    pub fn kill_backend(&self, backend: usize) -> Result<()> {
+        self.network.backends[backend].set_up(false)
     }
 
     /// Has the router send to the balancers that are alive, and to no other.
@@ -123,7 +135,13 @@ impl<F: Forwarder> Bed<F> {
 
     fn balancer(&self, number: usize, limits: Limits, services: &[Service]) -> Result<Balancer<F>> {
         let wanted = services.iter().map(|service| self.network.service(number, service)).collect();
-        Balancer::start(std::slice::from_ref(&self.network.balancers[number].link), limits, wanted)
+        Balancer::start(&self.network.balancers[number].links(), limits, wanted)
+    }
+}
+
+impl<D: Decapsulator> Backend<D> {
+    fn start(host: &Host) -> Result<Self> {
+        Ok(Self { decapsulator: D::attach(host)?, servers: Servers::start(host)? })
     }
 }
 

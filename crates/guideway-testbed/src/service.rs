@@ -118,7 +118,7 @@ impl Network {
                 source: pick(from.v4, from.v6),
                 source_entropy_bits: 0,
                 gue_port: GUE_PORT,
-                mtu: service.tunnel_mtu.unwrap_or(self.underlay_mtu),
+                mtu: service.tunnel_mtu.unwrap_or(self.plan.underlay_mtu),
                 next_hop: NextHop {
                     interface: from.link.index(),
                     neighbour: to.link.mac(),

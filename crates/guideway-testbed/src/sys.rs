@@ -1,7 +1,7 @@
 //! The calls that have no safe wrapper, each in one small function.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -10,7 +10,6 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{LinkAddr, SockaddrLike};
 
-nix::ioctl_write_ptr_bad!(tun_set_interface, libc::TUNSETIFF, libc::ifreq);
 nix::ioctl_readwrite_bad!(ethtool, libc::SIOCETHTOOL, libc::ifreq);
 
 /// `ETHTOOL_STXCSUM` of `linux/ethtool.h`: sets whether the card sums what is sent.
@@ -38,15 +37,6 @@ pub(crate) fn packet_address(interface: u32) -> io::Result<LinkAddr> {
     // SAFETY: the pointer and the length are those of a live `sockaddr_ll`, whose family says so; the bytes are copied.
     let address = unsafe { LinkAddr::from_raw((&raw const address).cast(), Some(length)) };
     address.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
-}
-
-/// Makes the open `/dev/net/tun` the TUN device `name` of the calling thread's network namespace.
-pub(crate) fn make_tun(device: &OwnedFd, name: &str) -> io::Result<()> {
-    let mut request = interface_request(name)?;
-    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as i16;
-    // SAFETY: TUNSETIFF reads and writes one `ifreq`, which lives until the call returns.
-    unsafe { tun_set_interface(device.as_raw_fd(), &raw const request) }?;
-    Ok(())
 }
 
 /// Has the kernel sum what is sent by interface `name`, so that whoever reads frames finds whole checksums, and frames

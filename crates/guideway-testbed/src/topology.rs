@@ -7,6 +7,9 @@
 //! 2001:db8:100::7
 //! ```
 //!
+//! With [`Arms::Two`] each balancer has a link of its own to the router beside: what is for the virtual addresses comes
+//! by it, and leaves by the underlay.
+//!
 //! The router sends what is for the virtual addresses, 192.0.2.10 and 2001:db8::10, to the balancers: of equal cost, by
 //! the ports of each flow. Balancers and backends share one link layer, the underlay. Backends have the virtual
 //! addresses on their loopback interface and answer by the router, past the balancers.
@@ -46,6 +49,8 @@ pub struct Plan {
     pub balancers: u8,
     /// Backends, at most 200.
     pub backends: u8,
+    /// The links of a balancer.
+    pub arms: Arms,
     /// The MTU between client and router, bytes.
     pub access_mtu: u16,
     /// The MTU between router, balancers and backends, bytes.
@@ -63,12 +68,23 @@ impl Default for Plan {
         Self {
             balancers: 2,
             backends: 3,
+            arms: Arms::One,
             access_mtu: 1500,
             underlay_mtu: 1500,
             clamp_mss: Some(1500 - 40 - 52),
             prefix: None,
         }
     }
+}
+
+/// The links of a balancer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Arms {
+    /// One, to the underlay: packets leave by the link that they came by.
+    #[default]
+    One,
+    /// Two: packets come from the router by one and leave to the underlay by the other.
+    Two,
 }
 
 /// A network of namespaces; gone when it is dropped.
@@ -82,8 +98,8 @@ pub struct Network {
     pub balancers: Vec<Host>,
     /// The backends' machines.
     pub backends: Vec<Host>,
-    /// The MTU that the underlay was built with, bytes.
-    pub underlay_mtu: u16,
+    /// What it was built by.
+    pub plan: Plan,
 }
 
 /// A machine with one link.
@@ -101,6 +117,19 @@ pub struct Host {
     pub v6: IpAddr,
     /// The router's end of its link.
     pub port: Link,
+    /// Of a balancer of two arms: the link that its packets come by.
+    pub front: Option<Front>,
+}
+
+/// A balancer's link to the router.
+#[derive(Debug, Clone)]
+pub struct Front {
+    /// The balancer's end.
+    pub link: Link,
+    /// The router's end.
+    pub port: Link,
+    /// The balancer's addresses on it, IPv4 and IPv6.
+    pub addresses: [IpAddr; 2],
 }
 
 /// The router between the client and the rest.
@@ -120,31 +149,50 @@ impl Network {
     /// # Errors
     /// [`crate::Error`].
     pub fn build(plan: &Plan) -> Result<Self> {
-        let make = |label: &str| match &plan.prefix {
-            Some(prefix) => Namespace::named(prefix, label),
-            None => Namespace::new(label),
-        };
-        let space = make("router")?;
+        let space = plan.namespace("router")?;
         let underlay = space.add_bridge("underlay")?;
         underlay.set_mtu(plan.underlay_mtu.into())?;
-        let client = Self::client(make("client")?, &space, plan)?;
+        let client = Self::client(plan.namespace("client")?, &space, plan)?;
         let router = Router { access: client.port.clone(), underlay, namespace: space };
         router.configure()?;
-        let host = |name: String, number: u8, group: u8| {
-            let namespace = make(&name)?;
-            router.attach(name, namespace, [group, number], plan.underlay_mtu.into())
-        };
-        let balancers: Vec<_> = (1..=plan.balancers)
-            .map(|number| host(format!("lb{number}"), number, 1))
-            .collect::<Result<_>>()?;
-        let backends: Vec<_> = (1..=plan.backends)
-            .map(|number| host(format!("be{number}"), number, 0))
-            .collect::<Result<_>>()?;
-        backends.iter().try_for_each(|backend| become_backend(backend, plan.clamp_mss))?;
-        let network = Self { client, router, balancers, backends, underlay_mtu: plan.underlay_mtu };
+        let (balancers, backends) = (Vec::new(), Vec::new());
+        let mut network = Self { client, router, balancers, backends, plan: plan.clone() };
+        for number in 1..=plan.balancers {
+            network.add_balancer(number)?;
+        }
+        for _ in 0..plan.backends {
+            network.add_backend()?;
+        }
         let all: Vec<_> = network.balancers.iter().collect();
         network.router.route_vips(&all)?;
         Ok(network)
+    }
+
+    /// Adds a backend's machine; its number, from 0.
+    ///
+    /// # Errors
+    /// [`crate::Error`].
+    pub fn add_backend(&mut self) -> Result<usize> {
+        let number = self.backends.len();
+        let place = u8::try_from(number + 1).unwrap_or(u8::MAX);
+        let name = format!("be{place}");
+        let namespace = self.plan.namespace(&name)?;
+        let host = self.router.attach(name, namespace, [0, place], self.plan.underlay_mtu.into())?;
+        become_backend(&host, self.plan.clamp_mss)?;
+        self.backends.push(host);
+        Ok(number)
+    }
+
+    fn add_balancer(&mut self, number: u8) -> Result<()> {
+        let name = format!("lb{number}");
+        let namespace = self.plan.namespace(&name)?;
+        let mtu = self.plan.underlay_mtu.into();
+        let mut host = self.router.attach(name, namespace, [1, number], mtu)?;
+        if self.plan.arms == Arms::Two {
+            host.front = Some(self.router.front(&host, number, mtu)?);
+        }
+        self.balancers.push(host);
+        Ok(())
     }
 
     fn client(namespace: Namespace, router: &Namespace, plan: &Plan) -> Result<Host> {
@@ -154,14 +202,44 @@ impl Network {
             port.add_address(in_network(router))?;
             namespace.set_route(&Route::new(default_of(router), vec![Hop::via(router, &link)]))?;
         }
-        Ok(Host { name: "client".to_owned(), namespace, link, v4: CLIENT_V4, v6: CLIENT_V6, port })
+        Ok(Host {
+            name: "client".to_owned(),
+            namespace,
+            link,
+            v4: CLIENT_V4,
+            v6: CLIENT_V6,
+            port,
+            front: None,
+        })
+    }
+}
+
+impl Plan {
+    fn namespace(&self, label: &str) -> Result<Namespace> {
+        match &self.prefix {
+            Some(prefix) => Namespace::named(prefix, label),
+            None => Namespace::new(label),
+        }
     }
 }
 
 impl Host {
+    /// All its links: the underlay's first.
+    pub fn links(&self) -> Vec<Link> {
+        std::iter::once(&self.link).chain(self.front.as_ref().map(|front| &front.link)).cloned().collect()
+    }
+
+    /// Switches all its links on or off.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    pub fn set_up(&self, up: bool) -> Result<()> {
+        self.links().iter().try_for_each(|link| link.set_up(up))
+    }
+
     /// Its address of the family of `like`.
     pub fn address(&self, like: IpAddr) -> IpAddr {
-        if like.is_ipv4() { self.v4 } else { self.v6 }
+        same_family([self.v4, self.v6], like)
     }
 }
 
@@ -198,7 +276,24 @@ impl Router {
             link.set_neighbour(router, self.underlay.mac())?;
             self.underlay.set_neighbour(address, link.mac())?;
         }
-        Ok(Host { name, namespace, link, v4, v6, port })
+        Ok(Host { name, namespace, link, v4, v6, port, front: None })
+    }
+
+    /// Links a balancer to the router by a network of its own.
+    fn front(&self, host: &Host, number: u8, mtu: u32) -> Result<Front> {
+        let network = u16::from(number);
+        let v6 = |last: u16| IpAddr::from([0x2001, 0xdb8, 0xf000 + network, 0, 0, 0, 0, last]);
+        let addresses = [IpAddr::from([10, FRONT + number, 0, 1]), v6(1)];
+        let routers = [IpAddr::from([10, FRONT + number, 255, 254]), v6(0xfffe)];
+        let name = format!("{}-front", host.name);
+        let (link, port) = veth_pair((&host.namespace, "front"), (&self.namespace, &name), mtu)?;
+        for (address, router) in addresses.into_iter().zip(routers) {
+            link.add_address(in_network(address))?;
+            port.add_address(in_network(router))?;
+            port.set_neighbour(address, link.mac())?;
+            link.set_neighbour(router, port.mac())?;
+        }
+        Ok(Front { link, port, addresses })
     }
 
     /// Sends what is for the virtual addresses to these balancers; without one, nowhere.
@@ -211,7 +306,10 @@ impl Router {
             if balancers.is_empty() {
                 self.namespace.remove_route(destination)?;
             } else {
-                let hops = balancers.iter().map(|host| Hop::via(host.address(vip), &self.underlay));
+                let hops = balancers.iter().map(|host| match &host.front {
+                    Some(front) => Hop::via(same_family(front.addresses, vip), &front.port),
+                    None => Hop::via(host.address(vip), &self.underlay),
+                });
                 self.namespace.set_route(&Route::new(destination, hops.collect()))?;
             }
         }
@@ -232,6 +330,13 @@ fn become_backend(host: &Host, clamp_mss: Option<u16>) -> Result<()> {
         host.namespace.set_route(&route)?;
     }
     Ok(())
+}
+
+/// Second byte of the addresses between router and balancers, less the balancer's number.
+const FRONT: u8 = 10;
+
+fn same_family([v4, v6]: [IpAddr; 2], like: IpAddr) -> IpAddr {
+    if like.is_ipv4() { v4 } else { v6 }
 }
 
 /// An address with the length of its network here.

@@ -7,7 +7,7 @@ use crate::backend::{ECHO_PORT, HTTP_PORT};
 use crate::bed::{Bed, vips};
 use crate::client::{EchoFlows, http};
 use crate::forwarder::Forwarder;
-use crate::topology::Plan;
+use crate::topology::{Arms, Plan};
 
 /// Both balancers carry flows and would send new ones alike. One dies, the router notices, and every flow goes on where
 /// it is.
@@ -39,4 +39,21 @@ pub fn flows_go_on_when_one_of_two_balancers_dies<F: Forwarder>() {
             http::get(&client, vip, "/").unwrap();
         }
     }
+}
+
+/// Packets come by one link of the balancer and leave by another, both ways of the MTU's messages included.
+pub fn a_balancer_of_two_arms_forwards_from_one_to_the_other<F: Forwarder>() {
+    let plan = Plan { arms: Arms::Two, clamp_mss: None, ..Plan::default() };
+    let bed = Bed::<F>::start(&plan, &[web(3)]).unwrap();
+    let client = &bed.network.client.namespace;
+    for vip in vips(HTTP_PORT) {
+        for _ in 0..10 {
+            http::get(client, vip, "/").unwrap();
+        }
+        let bytes = 1_000_000;
+        let answer = http::post(client, vip, bytes).unwrap();
+        assert!(answer.ends_with(&format!(" received {bytes}\n")), "{answer}");
+    }
+    let (forwarded, told) = (bed.outcome(Outcome::Forwarded), bed.outcome(Outcome::AnsweredTooBig));
+    assert!(forwarded > 0 && told > 0, "{forwarded} forwarded, {told} answered");
 }

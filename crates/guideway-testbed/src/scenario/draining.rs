@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use guideway_control::controller::spec::{Admin, TableSizeSpec};
 
+use guideway_forward::Event;
+
 use super::{tcp_echo, web};
 use crate::backend::{ECHO_PORT, HTTP_PORT};
 use crate::bed::{Bed, vips};
 use crate::client::http::{self, Response};
 use crate::client::{EchoFlows, HttpLoad};
 use crate::forwarder::Forwarder;
+use crate::service::Service;
 use crate::topology::Plan;
 use crate::wait;
 
@@ -115,6 +118,44 @@ pub fn another_table_size_breaks_nothing<F: Forwarder>() {
     }
     assert_eq!(load.report().failed, Vec::<String>::new());
     assert_eq!(flows.flows().len(), 50);
+}
+
+/// More than a thousand requests while each backend in turn is drained and comes back: none fails.
+pub fn draining_under_load_fails_no_request<F: Forwarder>() {
+    let bed = Bed::<F>::start(&Plan::default(), &[web(3)]).unwrap();
+    let client = &bed.network.client.namespace;
+    let loads = [0, 1].map(|_| HttpLoad::start(client, &vips(HTTP_PORT)).unwrap());
+    let total = || loads.iter().map(|load| load.report().total()).sum::<u64>();
+    let mut wanted = 0;
+    for round in 0..6 {
+        let backend = ["be1", "be2", "be3"][round % 3];
+        for admin in [Admin::Draining, Admin::Active] {
+            bed.change(|controller, _| controller.set_admin("web", backend, admin)).unwrap();
+            wanted += 100;
+            wait::until_true(LONG, "more requests", || total() >= wanted).unwrap();
+        }
+    }
+    let failed: Vec<_> = loads.iter().flat_map(|load| load.report().failed).collect();
+    assert_eq!(failed, Vec::<String>::new());
+}
+
+/// Some seconds after a change, with every flow where its slot sends it, no slot is unsettled any more: the flow table
+/// is out of the way again.
+pub fn slots_settle_when_the_idle_time_has_passed<F: Forwarder>() {
+    let service = Service { tcp_idle_seconds: 1, udp_idle_seconds: 1, ..tcp_echo(3) };
+    let bed = Bed::<F>::start(&Plan::default(), &[service]).unwrap();
+    let client = &bed.network.client.namespace;
+    let mut flows = EchoFlows::open(client, vips(ECHO_PORT)[0], 20).unwrap();
+    bed.change(|controller, _| controller.set_admin("tcp-echo", "be2", Admin::Draining)).unwrap();
+    let unsettled =
+        || bed.sum(|balancer| balancer.controller().status().iter().map(|s| u64::from(s.unsettled)).sum());
+    assert!(unsettled() > 0);
+    assert!(flows.exchange().is_empty());
+    flows.close_on("be2");
+    wait::until_true(LONG, "all slots to settle", || unsettled() == 0).unwrap();
+    let hits = bed.event(Event::FlowHit) + bed.event(Event::FlowMiss);
+    assert!(flows.exchange().is_empty());
+    assert_eq!(bed.event(Event::FlowHit) + bed.event(Event::FlowMiss), hits);
 }
 
 fn owned(counts: BTreeMap<&str, usize>) -> BTreeMap<String, usize> {

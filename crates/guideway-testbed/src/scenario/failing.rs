@@ -1,5 +1,6 @@
 //! Backends that are gone, and what clients are told.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -100,4 +101,27 @@ fn all_down<F: Forwarder>(all_down: AllDown) -> Bed<F> {
         bed.change(|controller, _| controller.set_health("web", backend, Health::Down)).unwrap();
     }
     bed
+}
+
+/// A backend loses power: once its checks say so, every new connection succeeds. A new machine joins and takes its share.
+pub fn a_dead_backend_is_avoided_and_a_new_one_takes_its_share<F: Forwarder>() {
+    let service = web(3);
+    let mut bed = Bed::<F>::start(&Plan::default(), std::slice::from_ref(&service)).unwrap();
+    let client = bed.network.client.namespace.clone();
+    bed.kill_backend(1).unwrap();
+    bed.change(|controller, _| controller.set_health("web", "be2", Health::Down)).unwrap();
+    let number = bed.add_backend().unwrap();
+    bed.change(|controller, balancer| {
+        let backend = bed.network.backend(balancer, number, &service);
+        controller.add_backend("web", backend, Health::Unchecked)
+    })
+    .unwrap();
+    let mut names = BTreeSet::new();
+    for vip in vips(HTTP_PORT) {
+        for _ in 0..30 {
+            let answer = http::get(&client, vip, "/").unwrap();
+            names.extend(answer.split(' ').next().map(str::to_owned));
+        }
+    }
+    assert_eq!(names, ["be1", "be3", "be4"].map(str::to_owned).into());
 }

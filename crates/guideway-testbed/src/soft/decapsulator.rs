@@ -14,17 +14,19 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::error::{Context, Result};
 use crate::forwarder::Decapsulator;
 use crate::namespace::Namespace;
-use crate::netlink::Link;
+use crate::netlink::{Link, veth_pair};
 use crate::packet::{MAX_FRAME, PacketSocket, Way};
 use crate::task::{Stop, Task};
 use crate::topology::{Host, VIPS};
-use crate::tun::Tun;
 
 /// How long the thread waits at most for a frame.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// Takes the outer headers off what comes to a backend through a tunnel, and has the backend receive the rest through a
-/// TUN device. Strict: only to the backend's own addresses, only for its virtual addresses.
+/// The greatest MTU of such an interface: whatever fitted into a tunnel fits.
+const INNER_MTU: u32 = 65_535;
+
+/// Takes the outer headers off what comes to a backend through a tunnel, and has the backend receive the rest by a pair
+/// of interfaces of its own, from one to the other: unlike a TUN device, no file has to be open to us for that. Strict: only to the backend's own addresses, only for its virtual addresses.
 #[derive(Debug)]
 pub struct SoftDecapsulator {
     counts: Arc<Mutex<DecapCounts>>,
@@ -52,9 +54,11 @@ impl SoftDecapsulator {
     pub fn start(link: &Link, own: Vec<IpAddr>, vips: Vec<IpAddr>, gue_port: u16) -> Result<Self> {
         let namespace = link.namespace();
         let counts = Arc::new(Mutex::new(DecapCounts::default()));
+        let (inner, feed) = veth_pair((namespace, "decap0"), (namespace, "decap1"), INNER_MTU)?;
         let path = Path {
             socket: PacketSocket::open(link)?,
-            tun: Tun::new(namespace, "decap0")?,
+            feed: PacketSocket::open(&feed)?,
+            inner: inner.mac(),
             own,
             vips,
             gue_port,
@@ -87,7 +91,9 @@ impl Decapsulator for SoftDecapsulator {
 
 struct Path {
     socket: PacketSocket,
-    tun: Tun,
+    /// What is sent here, to the address below, the backend receives.
+    feed: PacketSocket,
+    inner: [u8; 6],
     own: Vec<IpAddr>,
     vips: Vec<IpAddr>,
     gue_port: u16,
@@ -118,7 +124,10 @@ impl Path {
             Ok(done) if !self.own.contains(&IpAddr::from(done.destination)) => {
                 Err("the tunnel does not end here".to_owned())
             }
-            Ok(done) => self.deliver(packet.bytes()).map(|flow| (IpAddr::from(done.source), flow)),
+            Ok(done) => {
+                let (start, end) = packet.range();
+                self.deliver(&mut buffer[start..end]).map(|flow| (IpAddr::from(done.source), flow))
+            }
         };
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome {
@@ -132,13 +141,13 @@ impl Path {
     }
 
     /// Has the backend receive the packet of this frame.
-    fn deliver(&self, frame: &[u8]) -> Result<FlowKey, String> {
-        let parsed = parse(frame).map_err(|error| format!("the inner packet: {error}"))?;
+    fn deliver(&self, frame: &mut [u8]) -> Result<FlowKey, String> {
+        let parsed = parse(&*frame).map_err(|error| format!("the inner packet: {error}"))?;
         if !self.vips.contains(&IpAddr::from(parsed.key.dst)) {
             return Err("the inner packet is for none of the virtual addresses".to_owned());
         }
-        let packet = frame.get(parsed.l2_len..parsed.end()).unwrap_or_default();
-        self.tun.inject(packet).map_err(|error| format!("the TUN device: {error}"))?;
+        frame[..self.inner.len()].copy_from_slice(&self.inner);
+        self.feed.send(frame).map_err(|error| format!("handing it to the backend: {error}"))?;
         Ok(parsed.key)
     }
 }
