@@ -25,6 +25,9 @@ pub(crate) struct Arguments {
     /// Change nothing: fail unless the module in the repository is what its sources build to.
     #[arg(long)]
     check: bool,
+    /// With --check: build nothing, compare sources and module with the manifest. For machines without the target.
+    #[arg(long, requires = "check")]
+    sources_only: bool,
 }
 
 /// What the module in the repository was made from.
@@ -42,6 +45,12 @@ struct Manifest {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let root = source::root();
+    if arguments.sources_only {
+        let kept = kept(&root)?;
+        compare_sources(&kept, &source::hash(&root, &SOURCES)?)?;
+        println!("{MODULE}: sources compared, bytes not");
+        return Ok(());
+    }
     let module = build(&root)?;
     let fresh = Manifest {
         compiler: compiler()?,
@@ -97,18 +106,9 @@ fn compiler() -> anyhow::Result<String> {
 ///
 /// Another compiler gives other bytes from the same sources; then the sources alone are compared.
 fn check(root: &Path, fresh: &Manifest) -> anyhow::Result<()> {
-    const REMEDY: &str = "run `cargo xtask wasm` and commit what it writes";
-    let kept: Manifest = serde_json::from_slice(&fs::read(root.join(MANIFEST)).context(MANIFEST)?)?;
-    let module = fs::read(root.join(MODULE)).context(MODULE)?;
-    ensure!(
-        source::sha256(&module) == kept.module_sha256 && module.len() == kept.module_bytes,
-        "{MODULE} is not the module that its manifest tells of; {REMEDY}"
-    );
+    let kept = kept(root)?;
     if kept.compiler != fresh.compiler {
-        ensure!(
-            kept.source_sha256 == fresh.source_sha256,
-            "the sources have changed since {MODULE} was built; {REMEDY}"
-        );
+        compare_sources(&kept, &fresh.source_sha256)?;
         println!(
             "{MODULE} was built by {}; this is {}: sources compared, bytes not",
             kept.compiler, fresh.compiler
@@ -123,6 +123,27 @@ fn check(root: &Path, fresh: &Manifest) -> anyhow::Result<()> {
     println!("{MODULE} is what its sources build to");
     Ok(())
 }
+
+/// The manifest, which must tell of the module beside it.
+fn kept(root: &Path) -> anyhow::Result<Manifest> {
+    let kept: Manifest = serde_json::from_slice(&fs::read(root.join(MANIFEST)).context(MANIFEST)?)?;
+    let module = fs::read(root.join(MODULE)).context(MODULE)?;
+    ensure!(
+        source::sha256(&module) == kept.module_sha256 && module.len() == kept.module_bytes,
+        "{MODULE} is not the module that its manifest tells of; {REMEDY}"
+    );
+    Ok(kept)
+}
+
+fn compare_sources(kept: &Manifest, source_sha256: &str) -> anyhow::Result<()> {
+    ensure!(
+        kept.source_sha256 == source_sha256,
+        "the sources have changed since {MODULE} was built; {REMEDY}"
+    );
+    Ok(())
+}
+
+const REMEDY: &str = "run `cargo xtask wasm` and commit what it writes";
 
 #[cfg(test)]
 mod tests {

@@ -12,7 +12,7 @@ mod tls;
 mod transport;
 mod udp;
 
-pub use driver::{Driver, Options};
+pub use driver::{Driver, Options, SetUpError};
 
 use std::net::SocketAddr;
 use std::time::Instant;
