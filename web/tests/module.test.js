@@ -53,6 +53,16 @@ test('refusals come in the library’s words and leave the module usable', () =>
   assert.equal(library.cells(setup).owners.join(''), '1010220');
 });
 
+test('a library that stops is started anew', () => {
+  let started = 0;
+  const stopping = new Library(null, () => {
+    started += 1;
+    return { exports: { memory: { buffer: new ArrayBuffer(64) }, request: () => 0, answer: () => { throw new WebAssembly.RuntimeError('unreachable'); } } };
+  });
+  assert.throws(() => stopping.size(7), /stopped at this question.*unreachable/);
+  assert.equal(started, 2);
+});
+
 test('texts and numbers survive the way into words and back', () => {
   const written = new Writer().text('zürich 🚋').long(0x0123_4567_89ab_cdefn).word(7).list([1, 2], (w, n) => w.word(n));
   const reader = new Reader(Uint32Array.from(written.words));

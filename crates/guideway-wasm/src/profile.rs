@@ -34,6 +34,24 @@ struct Backend {
     last_weight: Option<u32>,
 }
 
+impl Backend {
+    fn member(&self, profile: Profile) -> Result<Member<'_>, Refusal> {
+        Ok(Member {
+            locality: self.locality,
+            state: self.state.parse()?,
+            hostname: given(&self.hostname),
+            hash_key: given(&self.hash_key),
+            last_weight: self.last_weight,
+            ..Member::new(&self.key, self.weight.unwrap_or(profile.default_weight()))
+        })
+    }
+}
+
+/// A text, unless it is empty.
+fn given(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
 /// Answers [`PROFILE`](crate::question::PROFILE).
 pub(crate) fn answer_table(reader: &mut Reader<'_>, writer: &mut Writer) -> Result<(), Refusal> {
     let Question { profile, size, params } = Question::read(reader)?;
@@ -48,19 +66,7 @@ pub(crate) fn answer_table(reader: &mut Reader<'_>, writer: &mut Writer) -> Resu
             last_weight: reader.word()?.checked_sub(1),
         })
     })?;
-    let some = |text: &'_ String| (!text.is_empty()).then_some(text.clone());
-    let texts: Vec<_> = backends.iter().map(|b| (some(&b.hostname), some(&b.hash_key))).collect();
-    let mut members = Vec::new();
-    for (backend, (hostname, hash_key)) in backends.iter().zip(&texts) {
-        members.push(Member {
-            locality: backend.locality,
-            state: backend.state.parse()?,
-            hostname: hostname.as_deref(),
-            hash_key: hash_key.as_deref(),
-            last_weight: backend.last_weight,
-            ..Member::new(&backend.key, backend.weight.unwrap_or(profile.default_weight()))
-        });
-    }
+    let members = backends.iter().map(|b| b.member(profile)).collect::<Result<Vec<_>, _>>()?;
     let built = profile::build(profile, size, &members, &params)?;
     writer.words(built.table.iter());
     Ok(())

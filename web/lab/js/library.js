@@ -12,12 +12,15 @@ const QUESTIONS = {
 /** The library says no, in its own words. */
 export class Refusal extends Error {}
 
-/** The library over an instantiated module. */
+/** The library over a compiled module. */
 export class Library {
+  #start;
   #exports;
 
-  constructor(instance) {
-    this.#exports = instance.exports;
+  /** `instantiate` makes an instance of `module`; a test may have one of its own. */
+  constructor(module, instantiate = (m) => new WebAssembly.Instance(m, {})) {
+    this.#start = () => instantiate(module).exports;
+    this.#exports = this.#start();
   }
 
   /** Loads the module from where this file lies; a server that does not know its type will do. */
@@ -29,8 +32,7 @@ export class Library {
 
   /** The library in the bytes of a module. */
   static async of(bytes) {
-    const { instance } = await WebAssembly.instantiate(bytes, {});
-    return new Library(instance);
+    return new Library(await WebAssembly.compile(bytes));
   }
 
   #ask(question, write) {
@@ -39,7 +41,14 @@ export class Library {
     const { memory, request, answer, response, response_words } = this.#exports;
     const at = request(writer.words.length);
     new Uint32Array(memory.buffer, at, writer.words.length).set(writer.words);
-    const refused = answer();
+    let refused;
+    try {
+      refused = answer();
+    } catch (trap) {
+      // Nothing is known of a stopped instance's memory, so the next question gets a new one.
+      this.#exports = this.#start();
+      throw new Error(`The library stopped at this question, which is a fault in it (${trap.message}).`, { cause: trap });
+    }
     const reader = new Reader(new Uint32Array(memory.buffer, response(), response_words()).slice());
     if (refused) throw new Refusal(reader.text());
     return reader;

@@ -13,6 +13,7 @@ export class SetupPanel {
   #session;
   #rows = h('ul.backends');
   #shape = '';
+  #seen = [];
   #refs = {};
 
   constructor(store, session) {
@@ -68,6 +69,10 @@ export class SetupPanel {
   }
 
   update(state) {
+    // A turn more or less changes nothing here.
+    const seen = ['backends', 'added', 'size', 'seed', 'given', 'policy', 'key'].map((name) => state[name]);
+    if (this.#seen.length > 0 && seen.every((value, i) => value === this.#seen[i])) return;
+    this.#seen = seen;
     const r = this.#refs;
     show(r.policy, state.policy);
     r.note.textContent = policy(state.policy).note;
