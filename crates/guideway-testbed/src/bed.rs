@@ -135,7 +135,7 @@ impl<F: Forwarder> Bed<F> {
 
     fn balancer(&self, number: usize, limits: Limits, services: &[Service]) -> Result<Balancer<F>> {
         let wanted = services.iter().map(|service| self.network.service(number, service)).collect();
-        Balancer::start(&self.network.balancers[number].links(), limits, wanted)
+        Balancer::start(&self.network.balancers[number], limits, wanted)
     }
 }
 

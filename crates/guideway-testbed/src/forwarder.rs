@@ -8,7 +8,6 @@ use guideway_control::{Controller, Engine};
 use guideway_soft::{Limits, Totals};
 
 use crate::error::Result;
-use crate::netlink::Link;
 use crate::task::Task;
 use crate::topology::Host;
 
@@ -23,11 +22,11 @@ pub trait Forwarder: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// The other end of its tunnels.
     type Decapsulator: Decapsulator;
 
-    /// Puts it on `links`, which are of one namespace, with an empty state of the given size.
+    /// Puts it on all links of a machine, with an empty state of the given size.
     ///
     /// # Errors
     /// [`crate::Error`].
-    fn attach(links: &[Link], limits: Limits) -> Result<Self>;
+    fn attach(machine: &Host, limits: Limits) -> Result<Self>;
 
     /// A handle to its state.
     fn engine(&self) -> Self::Engine;
@@ -64,15 +63,12 @@ pub struct Balancer<F: Forwarder> {
 }
 
 impl<F: Forwarder> Balancer<F> {
-    /// Puts a packet path on `links`, at least one, and has it hold `services`.
+    /// Puts a packet path on the links of a machine, and has it hold `services`.
     ///
     /// # Errors
     /// [`crate::Error`].
-    ///
-    /// # Panics
-    /// When there is no link.
-    pub fn start(links: &[Link], limits: Limits, services: Vec<ServiceSpec>) -> Result<Self> {
-        let forwarder = Arc::new(F::attach(links, limits)?);
+    pub fn start(machine: &Host, limits: Limits, services: Vec<ServiceSpec>) -> Result<Self> {
+        let forwarder = Arc::new(F::attach(machine, limits)?);
         forwarder.beat();
         let mut controller = Controller::new(forwarder.engine());
         for service in services {
@@ -80,8 +76,7 @@ impl<F: Forwarder> Balancer<F> {
         }
         let controller = Arc::new(Mutex::new(controller));
         let (clock, ticked) = (Arc::clone(&forwarder), Arc::clone(&controller));
-        let namespace = links.first().expect("a balancer has a link").namespace();
-        let ticker = Task::start("balancer-tick", namespace, move |stop| {
+        let ticker = Task::start("balancer-tick", &machine.namespace, move |stop| {
             let mut last = None;
             while stop.wait(&[], BEAT).is_ok() {
                 clock.beat();

@@ -12,8 +12,15 @@ use nix::sys::socket::{LinkAddr, SockaddrLike};
 
 nix::ioctl_readwrite_bad!(ethtool, libc::SIOCETHTOOL, libc::ifreq);
 
-/// `ETHTOOL_STXCSUM` of `linux/ethtool.h`: sets whether the card sums what is sent.
-const SET_TX_CHECKSUM: u32 = 0x17;
+/// What the kernel leaves to an interface: commands of `linux/ethtool.h` that set it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Offload {
+    /// `ETHTOOL_STXCSUM`: it sums what is sent.
+    Checksum = 0x17,
+    /// `ETHTOOL_SGRO`: it joins packets that it receives.
+    Gro = 0x2c,
+}
 
 /// `struct ethtool_value` of `linux/ethtool.h`.
 #[repr(C)]
@@ -39,13 +46,12 @@ pub(crate) fn packet_address(interface: u32) -> io::Result<LinkAddr> {
     address.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
 }
 
-/// Has the kernel sum what is sent by interface `name`, so that whoever reads frames finds whole checksums, and frames
-/// no longer than the link takes. `socket` is any socket of the interface's network namespace.
-pub(crate) fn disable_checksum_offload(socket: BorrowedFd<'_>, name: &str) -> io::Result<()> {
-    let mut value = EthtoolValue { command: SET_TX_CHECKSUM, data: 0 };
+/// Switches an offload of interface `name` on or off. `socket` is any socket of the interface's network namespace.
+pub(crate) fn set_offload(socket: BorrowedFd<'_>, name: &str, offload: Offload, on: bool) -> io::Result<()> {
+    let mut value = EthtoolValue { command: offload as u32, data: u32::from(on) };
     let mut request = interface_request(name)?;
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
-    // SAFETY: SIOCETHTOOL with this command reads the `ethtool_value` that the request points to; both live until the
+    // SAFETY: SIOCETHTOOL with either command reads the `ethtool_value` that the request points to; both live until the
     // call returns.
     unsafe { ethtool(socket.as_raw_fd(), &raw mut request) }?;
     Ok(())

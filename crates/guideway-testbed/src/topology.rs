@@ -229,6 +229,11 @@ impl Host {
         std::iter::once(&self.link).chain(self.front.as_ref().map(|front| &front.link)).cloned().collect()
     }
 
+    /// The router's ends of them, in the same order.
+    pub fn ports(&self) -> Vec<Link> {
+        std::iter::once(&self.port).chain(self.front.as_ref().map(|front| &front.port)).cloned().collect()
+    }
+
     /// Switches all its links on or off.
     ///
     /// # Errors

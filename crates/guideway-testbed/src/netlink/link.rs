@@ -12,7 +12,8 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use super::Mode;
 use crate::error::{Context, Error, Result};
 use crate::namespace::Namespace;
-use crate::{sys, wait};
+use crate::sys::{self, Offload};
+use crate::wait;
 
 /// How long a pair may take to come up.
 const CARRIER: Duration = Duration::from_secs(5);
@@ -56,7 +57,7 @@ pub fn veth_pair(one: (&Namespace, &str), other: (&Namespace, &str), mtu: u32) -
     })?;
     let pair = (one.0.link(one.1)?, other.0.link(other.1)?);
     for link in [&pair.0, &pair.1] {
-        link.disable_checksum_offload()?;
+        link.set_offload(Offload::Checksum, false)?;
         link.set_up(true)?;
     }
     // The kernel drops what is sent before it has noticed, a little later, that both ends are on.
@@ -177,6 +178,15 @@ impl Link {
         self.change(message, &format!("attaching to {}", bridge.name))
     }
 
+    /// Has it join packets that it receives, or not. A pair whose one end does takes frames that an XDP program at the
+    /// other end sends (`XDP_TX`, redirects), without a program of its own.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn set_gro(&self, on: bool) -> Result<()> {
+        self.set_offload(Offload::Gro, on)
+    }
+
     /// Whether it is on and its other end too.
     ///
     /// # Errors
@@ -214,13 +224,13 @@ impl Link {
         self.namespace.route_socket().request(message, Mode::Change, what).map(drop)
     }
 
-    fn disable_checksum_offload(&self) -> Result<()> {
+    fn set_offload(&self, offload: Offload, on: bool) -> Result<()> {
         let what =
-            || format!("switching off checksum offload of {} in {}", self.name, self.namespace.label());
+            || format!("setting the offload {offload:?} of {} in {}", self.name, self.namespace.label());
         self.namespace.run(|| {
             let any = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
                 .context(what)?;
-            sys::disable_checksum_offload(any.as_fd(), &self.name).context(what)
+            sys::set_offload(any.as_fd(), &self.name, offload, on).context(what)
         })?
     }
 }

@@ -12,9 +12,9 @@ use guideway_wire::SliceFrame;
 use super::SoftDecapsulator;
 use crate::error::{Error, Result};
 use crate::forwarder::Forwarder;
-use crate::netlink::Link;
 use crate::packet::{MAX_FRAME, PacketSocket, Way};
 use crate::task::{Stop, Task};
+use crate::topology::Host;
 
 /// Room before and behind a frame: the largest outer headers, and the largest answer to a short frame.
 const ROOM: usize = 256;
@@ -58,23 +58,21 @@ impl Forwarder for SoftForwarder {
     type Engine = Arc<Memory>;
     type Decapsulator = SoftDecapsulator;
 
-    fn attach(links: &[Link], limits: Limits) -> Result<Self> {
-        let [first, ..] = links else {
-            return Err(Error::Answer { what: "attaching a balancer".into(), answer: "no link".into() });
-        };
+    fn attach(machine: &Host, limits: Limits) -> Result<Self> {
         let memory = Arc::new(Memory::new(Limits { threads: 1, ..limits }, FLOW_KEY));
         let worker = memory.worker().ok_or_else(|| Error::Answer {
             what: "starting a packet thread".into(),
             answer: "no room for one".into(),
         })?;
-        let ports = links
+        let ports = machine
+            .links()
             .iter()
             .map(|link| Ok(Port { interface: link.index(), socket: PacketSocket::open(link)? }))
             .collect::<Result<Vec<_>>>()?;
         let unsent = Arc::new(AtomicU64::new(0));
         let mut path =
             Path { worker, ports, unsent: Arc::clone(&unsent), buffer: vec![0; MAX_FRAME + 2 * ROOM] };
-        let thread = Task::start("balancer", first.namespace(), move |stop| path.run(stop))?;
+        let thread = Task::start("balancer", &machine.namespace, move |stop| path.run(stop))?;
         Ok(Self { memory, started: Instant::now(), ahead: AtomicU32::new(0), unsent, _thread: thread })
     }
 
