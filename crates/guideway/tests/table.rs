@@ -1,58 +1,12 @@
 //! The table commands as a user meets them: arguments and standard input in, text and exit code out.
 
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+mod binary;
+
+use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a run left behind.
-struct Run {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-fn guideway_with_input(args: &[&str], input: &str) -> Run {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_guideway"))
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that has its backends from flags may be gone before it is told any.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    Run {
-        code: output.status.code().expect("no signal ended it"),
-        out: String::from_utf8_lossy(&output.stdout).into_owned(),
-        err: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
-}
-
-/// Runs `guideway` with the words of `line`.
-fn guideway(line: &str) -> Run {
-    guideway_with_input(&line.split_whitespace().collect::<Vec<_>>(), "")
-}
-
-fn json(line: &str) -> serde_json::Value {
-    let run = guideway(line);
-    assert_eq!(run.code, 0, "{line}: {}", run.err);
-    serde_json::from_str(&run.out).unwrap()
-}
-
-/// Asserts that `line` is refused with `code`, in a message that has all of `parts`.
-fn refused(line: &str, code: i32, parts: &[&str]) {
-    let run = guideway(line);
-    assert_eq!(run.code, code, "{line}: {}{}", run.out, run.err);
-    assert!(run.err.starts_with("error: "), "{line}: {}", run.err);
-    for part in parts {
-        assert!(run.err.contains(part), "{line}: {part:?} is not in {:?}", run.err);
-    }
-}
-
-fn scratch(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
-}
+use binary::{guideway, guideway_with_input, json, refused, scratch};
 
 #[test]
 fn the_draft_shows_the_papers_example() {

@@ -25,6 +25,19 @@ pub struct ServiceChange {
     pub resize_waits: bool,
 }
 
+impl ServiceChange {
+    /// This change and the next of the same service as one.
+    #[must_use]
+    pub fn then(self, next: ServiceChange) -> ServiceChange {
+        ServiceChange {
+            moved: self.moved + next.moved,
+            needless: self.needless + next.needless,
+            voided_flows: self.voided_flows + next.voided_flows,
+            ..next
+        }
+    }
+}
+
 /// A change was refused; everything is as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -230,8 +230,8 @@ impl Replay {
             ChangeAction::Drain => controller.set_admin(&service, &backend, Admin::Draining),
             ChangeAction::Down => controller.set_health(&service, &backend, Health::Down),
             ChangeAction::Up => {
-                controller.set_admin(&service, &backend, Admin::Active)?;
-                controller.set_health(&service, &backend, Health::Up)
+                let first = controller.set_admin(&service, &backend, Admin::Active)?;
+                Ok(first.then(controller.set_health(&service, &backend, Health::Up)?))
             }
             ChangeAction::Add(spec) => controller.add_backend(&service, *spec, Health::Unchecked),
             ChangeAction::Weight(weight) => controller.set_weight(&service, &backend, weight),

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["config", "events"])]
     auto: bool,
     /// How many backends to make up
-    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=250), requires = "auto")]
+    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=250), conflicts_with = "config")]
     backends: u8,
     /// The capture: pcap or pcapng
     #[arg(long = "in", value_name = "FILE")]
