@@ -199,6 +199,11 @@ impl Replay {
         &self.controller
     }
 
+    /// The controller, for changes that no script makes; each needs room in the memory that was taken at start.
+    pub fn controller_mut(&mut self) -> &mut Controller<Arc<Memory>> {
+        &mut self.controller
+    }
+
     /// Lets the time pass, second by second where something is due, until `now` after the first frame.
     fn advance(&mut self, now: Duration) -> Result<(), ReplayError> {
         while let Some(change) = self.next.take_if(|change| change.at <= now) {
