@@ -206,7 +206,7 @@ outcomes! {
         Orphan => DroppedOrphan = "dropped_orphan",
         /// The slot names a backend that does not exist.
         StaleSlot => DroppedStaleSlot = "dropped_stale_slot",
-        /// Too big for the tunnel, and an answer may not be given (IPv4 without DF, ICMP errors, fragments).
+        /// Too big for the tunnel, and an answer may not be given (ICMP errors, later fragments).
         TooBig => DroppedTooBig = "dropped_too_big",
         /// Too big for the tunnel, and the answer was over the rate limit.
         TooBigRateLimited => DroppedTooBigRateLimited = "dropped_too_big_rate_limited",

@@ -101,11 +101,14 @@ fn wrap<P: Packet>(
     })
 }
 
-/// Too big for the tunnel: the client is told if it asked not to be fragmented. Never about an ICMP error, and IPv6
-/// is never told less than every link carries (RFC 8200 section 5).
+/// Too big for the tunnel: the client is told. Never about an ICMP error or a fragment without ports (RFC 1122 section
+/// 3.2.2), and IPv6 is never told less than every link carries (RFC 8200 section 5).
+///
+/// IPv4 without DF is told too. A router would fragment, but here one packet comes in and one goes out, and hosts lower
+/// their path MTU by this message whether or not they set DF. In silence every full-size fragment would be lost for good.
 #[inline(never)]
 fn does_not_fit<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, room: u32, state: &S) -> Outcome {
-    if !parsed.dont_fragment || parsed.icmp == IcmpClass::Error || parsed.fragment.is_later() {
+    if parsed.icmp == IcmpClass::Error || parsed.fragment.is_later() {
         return Drop::TooBig.outcome();
     }
     let told = match parsed.ip {

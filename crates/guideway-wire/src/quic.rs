@@ -47,20 +47,19 @@ pub struct QuicHeader {
 
 /// Reads the invariants of the QUIC packet that fills a UDP payload from `offset` to `end` (offsets in the frame).
 ///
-/// `None` if the payload is no QUIC packet of a version we could route: fixed bit clear (unless version
-/// negotiation), cut short, or a connection id longer than [`MAX_CONNECTION_ID`].
+/// `None` if the payload is cut short, or its connection id longer than [`MAX_CONNECTION_ID`]. The fixed bit of versions 1
+/// and 2 is not looked at: it is no invariant, and endpoints that agree on it clear it at random (RFC 9287).
 #[inline(always)]
 pub fn parse<P: PacketRead + ?Sized>(packet: &P, offset: usize, end: usize) -> Option<QuicHeader> {
     let first: u8 = packet.read(offset)?;
     if offset >= end {
         return None;
     }
-    let fixed_bit = first & 0x40 != 0;
     if first & 0x80 == 0 {
         let id_offset = offset.wrapping_add(1);
         let rest = end.wrapping_sub(id_offset);
         let id_len = if rest > MAX_CONNECTION_ID { MAX_CONNECTION_ID } else { rest };
-        return fixed_bit.then_some(QuicHeader { kind: QuicKind::Short, version: 0, id_offset, id_len });
+        return Some(QuicHeader { kind: QuicKind::Short, version: 0, id_offset, id_len });
     }
     let version = packet.read::<U32>(offset.wrapping_add(1))?.get();
     let id_len = packet.read::<u8>(offset.wrapping_add(5))? as usize;
@@ -76,9 +75,6 @@ pub fn parse<P: PacketRead + ?Sized>(packet: &P, offset: usize, end: usize) -> O
         (VERSION_1, _) | (VERSION_2, _) => QuicKind::Retry,
         _ => QuicKind::OtherVersion,
     };
-    if !fixed_bit && kind != QuicKind::VersionNegotiation && kind != QuicKind::OtherVersion {
-        return None;
-    }
     Some(QuicHeader { kind, version, id_offset, id_len })
 }
 
@@ -252,8 +248,9 @@ mod tests {
         assert_eq!(with_start(0xc0, VERSION_2), Some(QuicKind::Retry));
         assert_eq!(with_start(0x80, 0), Some(QuicKind::VersionNegotiation));
         assert_eq!(with_start(0x80, 0xff00_001d), Some(QuicKind::OtherVersion));
-        assert_eq!(with_start(0x80, 1), None);
-        assert_eq!(with_start(0x16, 1), None);
+        // Without the fixed bit (RFC 9287).
+        assert_eq!(with_start(0x80, 1), Some(QuicKind::Initial));
+        assert_eq!(with_start(0x16, 1), Some(QuicKind::Short));
     }
 
     #[test]

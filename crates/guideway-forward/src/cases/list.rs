@@ -352,10 +352,33 @@ fn sizes() -> Vec<Case> {
         limited,
         vec![counting(drops(&big, Outcome::DroppedTooBigRateLimited), Event::IcmpRateLimited)],
     ));
+    // A datagram of 4,000 bytes as a host with an MTU of 1500 fragments it, and as it does once it was told.
+    let long = packets::udp(true, 5_000, &vec![7; 4_000]);
+    let piece = |id: u16, from: usize, to: usize| {
+        packets::fragment_v4(
+            17,
+            id,
+            from as u16,
+            to < 4_008,
+            long.get(34 + from..34 + to).unwrap_or_default(),
+        )
+    };
+    let (first, second) = (piece(1, 0, 1_480), piece(1, 1_480, 2_960));
     cases.push(case(
-        "no error without DF, and none about an error",
+        "too big without DF is told as well, and a long datagram then comes through",
         World::usual(Slot::settled_on(1)),
-        vec![drops(&may_fragment, Outcome::DroppedTooBig), drops(&error, Outcome::DroppedTooBig)],
+        vec![
+            step(&may_fragment, Outcome::AnsweredTooBig, Output::TooBig(1480)),
+            step(&first, Outcome::AnsweredTooBig, Output::TooBig(1480)),
+            reaches(&piece(2, 0, 1_456), 2),
+            reaches(&piece(2, 1_456, 2_912), 2),
+            reaches(&piece(2, 2_912, 4_008), 2),
+        ],
+    ));
+    cases.push(case(
+        "no error about an error, and none about a later fragment",
+        World::usual(Slot::settled_on(1)),
+        vec![drops(&error, Outcome::DroppedTooBig), drops(&second, Outcome::DroppedTooBig)],
     ));
     let mut narrow = World::usual(Slot::settled_on(1));
     for backend in &mut narrow.backends {
@@ -473,6 +496,7 @@ fn quic() -> Vec<Case> {
         vec![
             reaches(&short(5_000, 3), 3),
             reaches(&short(6_000, 3), 3),
+            reaches(&packets::udp(true, 6_000, &[0x16, 9, 0, 3, 1, 2, 3, 4, 5, 6]), 3),
             reaches(&long(0, 3), 1),
             reaches(&long(1, 3), 1),
             reaches(&long(2, 3), 3),

@@ -79,13 +79,13 @@ impl PcapNg {
             let length = self.word(input)?;
             check_length(start, length)?;
             let body = length - FRAME;
-            let seen = match self.order.u32(kind) {
+            let kind = self.order.u32(kind);
+            let seen = match kind {
                 INTERFACE => {
                     self.interface(input, start, body)?;
                     None
                 }
-                ENHANCED_PACKET => Some(self.enhanced(input, start, body, data)?),
-                OBSOLETE_PACKET => Some(self.obsolete(input, start, body, data)?),
+                ENHANCED_PACKET | OBSOLETE_PACKET => Some(self.stamped(input, start, (kind, body), data)?),
                 SIMPLE_PACKET => Some(self.simple(input, start, body, data)?),
                 _ => {
                     input.skip(u64::from(body))?;
@@ -181,35 +181,20 @@ impl PcapNg {
         Ok(())
     }
 
-    fn enhanced(
+    /// A packet with its interface and stamp. In an obsolete block the interface has 16 bits, beside a count of drops.
+    fn stamped(
         &mut self,
         input: &mut Input<impl Read>,
         start: u64,
-        body: u32,
+        (kind, body): (u32, u32),
         data: &mut Vec<u8>,
     ) -> Result<Seen, Fault> {
         let mut head = [[0; 4]; 5];
         self.head(input, start, body, &mut head)?;
-        let [interface, high, low, captured, original] = self.order.words(&head);
-        let interface = self.known(start, interface)?;
-        self.packet(input, start, body - 20, captured, data)?;
-        self.last_ns = interface.nanoseconds(high, low);
-        Ok(Seen { timestamp_ns: self.last_ns, original_len: original, link_type: interface.link_type })
-    }
-
-    /// As the enhanced one, with the interface in 16 bits and a count of drops beside it.
-    fn obsolete(
-        &mut self,
-        input: &mut Input<impl Read>,
-        start: u64,
-        body: u32,
-        data: &mut Vec<u8>,
-    ) -> Result<Seen, Fault> {
-        let mut head = [[0; 4]; 5];
-        self.head(input, start, body, &mut head)?;
-        let [_, high, low, captured, original] = self.order.words(&head);
-        let number = self.order.u16([head[0][0], head[0][1]]);
-        let interface = self.known(start, u32::from(number))?;
+        let [first, high, low, captured, original] = self.order.words(&head);
+        let [[a, b, ..], ..] = head;
+        let number = if kind == OBSOLETE_PACKET { u32::from(self.order.u16([a, b])) } else { first };
+        let interface = self.known(start, number)?;
         self.packet(input, start, body - 20, captured, data)?;
         self.last_ns = interface.nanoseconds(high, low);
         Ok(Seen { timestamp_ns: self.last_ns, original_len: original, link_type: interface.link_type })
