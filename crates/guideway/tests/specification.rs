@@ -19,7 +19,8 @@ fn between<'a>(text: &'a str, open: &'a str, close: &'a str) -> impl Iterator<It
 fn every_test_that_a_promise_names_exists() {
     let text = specification();
     let mut named = 0;
-    for (file, test) in between(&text, "`", "`").filter_map(|code| code.split_once("::")) {
+    // Every second piece is inside backquotes.
+    for (file, test) in text.split('`').skip(1).step_by(2).filter_map(|code| code.split_once("::")) {
         let source =
             std::fs::read_to_string(in_repository(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
         assert!(source.contains(&format!("fn {test}(")), "{file} has no test {test}");
