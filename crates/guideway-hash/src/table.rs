@@ -1,6 +1,7 @@
 //! The finished table: which backend owns which slot.
 
 use alloc::boxed::Box;
+use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
@@ -42,6 +43,25 @@ impl Table {
         };
         assert!(size > 0 && u32::try_from(size).is_ok(), "a table has 1 to 2^32 - 1 slots");
         Self { slots, reciprocal: u64::MAX / size as u64 }
+    }
+
+    /// A table of `size` slots with these owners, as narrow as `backends` allows.
+    pub(crate) fn pack(
+        size: u32,
+        backends: usize,
+        owners: impl Iterator<Item = u32>,
+    ) -> Result<Self, TryReserveError> {
+        Ok(Self::new(if backends <= MAX_NARROW_BACKENDS {
+            let mut slots: Vec<u16> = Vec::new();
+            slots.try_reserve_exact(size as usize)?;
+            slots.extend(owners.map(|owner| owner as u16));
+            Slots::U16(slots.into_boxed_slice())
+        } else {
+            let mut slots: Vec<u32> = Vec::new();
+            slots.try_reserve_exact(size as usize)?;
+            slots.extend(owners);
+            Slots::U32(slots.into_boxed_slice())
+        }))
     }
 
     /// The number of slots, M.
@@ -147,10 +167,7 @@ impl Table {
             // Few of many backends take turns, so the names are wider than the numbers were.
             slots => {
                 let narrow = Self::new(slots);
-                let mut owners = Vec::new();
-                owners.try_reserve_exact(narrow.len()).ok()?;
-                owners.extend(narrow.iter().map(renamed));
-                Some(Self::new(Slots::U32(owners.into_boxed_slice())))
+                Self::pack(narrow.size(), backends, narrow.iter().map(renamed)).ok()
             }
         }
     }
@@ -342,6 +359,15 @@ mod tests {
     }
 
     const NATIVE: FlowRule<'static> = FlowRule::native(&NativeHasher::new(1));
+
+    #[test]
+    fn narrow_and_wide_tables_agree() {
+        let owners = [3, 1, 4, 1, 5, 9, 2, 6];
+        let narrow = Table::pack(8, MAX_NARROW_BACKENDS, owners.into_iter()).unwrap();
+        let wide = Table::pack(8, MAX_NARROW_BACKENDS + 1, owners.into_iter()).unwrap();
+        assert_eq!((narrow.memory_bytes(), wide.memory_bytes()), (16, 32));
+        assert!(narrow.iter().eq(&wide) && wide.iter().eq(owners));
+    }
 
     #[test]
     fn a_slot_is_the_hash_modulo_the_size() {

@@ -106,6 +106,19 @@ fn the_default_size_with_few_and_many_backends() {
     }
 }
 
+/// Small enough for an interpreter: `RUSTFLAGS=-Ctarget-feature=+avx2,+bmi1,+bmi2 cargo +nightly miri test`.
+#[test]
+fn small_tables_in_every_way() {
+    for (size, backends) in [(2, 2), (7, 3), (128, 5), (509, 3), (509, 40)] {
+        let odd = |mut preference: Preference| {
+            preference.skip |= u32::from(size == 128);
+            preference
+        };
+        let preferences: Vec<_> = many(size, backends).into_iter().map(odd).collect();
+        same_by_every_builder(size, &preferences, RoundRobin::new(backends));
+    }
+}
+
 #[test]
 fn sizes_beyond_those_whose_ranks_fit_a_fraction() {
     for (size, backends) in [(91_997, 40), (92_003, 40), (131_071, 3), (655_373, 500)] {

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{BuildError, Preference, Turns, assemble, preference};
+use super::{BuildError, Preference, Turns, preference};
 use crate::table::Table;
 
 /// What the paper writes as -1: no backend has claimed the slot.
@@ -46,5 +46,5 @@ pub fn fill_textbook(
         next[index] += 1;
     }
     // Every slot has been claimed: M turns claimed one each.
-    assemble(size, backends, entry.into_iter())
+    Table::pack(size, backends, entry.into_iter()).map_err(out_of_memory)
 }

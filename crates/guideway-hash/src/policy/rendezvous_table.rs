@@ -6,7 +6,7 @@ use super::rendezvous::Bidders;
 use super::{Correspondence, ReconcileError, Roster, Rule};
 use crate::hash::StableHasher;
 use crate::prime::TableSize;
-use crate::table::{MAX_NARROW_BACKENDS, Slots, Table};
+use crate::table::Table;
 
 /// A table in which each slot belongs to its weighted rendezvous winner: the look-up of Maglev, the churn of rendezvous.
 ///
@@ -62,10 +62,11 @@ impl Rule for RendezvousTable {
         prior: Option<(&Table, &Correspondence)>,
     ) -> Result<Table, ReconcileError> {
         let bidders = Bidders::new(hasher, roster)?;
-        let slots = 0..self.size.get();
+        let size = self.size.get();
+        let slots = 0..size;
         let fresh = |slot: u32| bidders.winner(u64::from(slot));
         let Some((before, change)) = prior else {
-            return table(roster.len(), slots.map(fresh));
+            return Ok(Table::pack(size, roster.len(), slots.map(fresh))?);
         };
         let mut challengers = Vec::new();
         challengers.try_reserve_exact(change.challengers().count())?;
@@ -75,7 +76,7 @@ impl Rule for RendezvousTable {
             Some(owner) => bidders.winner_among(owner, &challengers, u64::from(slot)),
             None => fresh(slot),
         };
-        table(roster.len(), slots.map(kept))
+        Ok(Table::pack(size, roster.len(), slots.map(kept))?)
     }
 
     #[inline]
@@ -85,35 +86,5 @@ impl Rule for RendezvousTable {
 
     fn slots(table: &Table) -> Option<u32> {
         Some(table.size())
-    }
-}
-
-/// Packs `owners` as narrow as `backends` allows.
-fn table(backends: usize, owners: impl ExactSizeIterator<Item = u32>) -> Result<Table, ReconcileError> {
-    let slots = if backends <= MAX_NARROW_BACKENDS {
-        let mut slots = Vec::new();
-        slots.try_reserve_exact(owners.len())?;
-        slots.extend(owners.map(|owner| owner as u16));
-        Slots::U16(slots.into_boxed_slice())
-    } else {
-        let mut slots = Vec::new();
-        slots.try_reserve_exact(owners.len())?;
-        slots.extend(owners);
-        Slots::U32(slots.into_boxed_slice())
-    };
-    Ok(Table::new(slots))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn narrow_and_wide_tables_agree() {
-        let owners = [3, 1, 4, 1, 5, 9, 2, 6];
-        let narrow = table(MAX_NARROW_BACKENDS, owners.into_iter()).unwrap();
-        let wide = table(MAX_NARROW_BACKENDS + 1, owners.into_iter()).unwrap();
-        assert_eq!((narrow.memory_bytes(), wide.memory_bytes()), (16, 32));
-        assert!(narrow.iter().eq(&wide) && wide.iter().eq(owners));
     }
 }

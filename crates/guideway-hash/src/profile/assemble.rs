@@ -1,11 +1,9 @@
 //! From turns to a table whose owners are places in the caller's input.
 
-use alloc::{boxed::Box, vec::Vec};
-
 use super::{Input, ProfileError, member::Placed};
 use crate::{
     maglev::{self, BuildError, Preference, Turns},
-    table::{MAX_NARROW_BACKENDS, Slots, Table},
+    table::Table,
 };
 
 /// Fills the table by turns, then names its owners by their places.
@@ -26,17 +24,6 @@ pub(super) fn relabel(
     place: impl Fn(u32) -> u32,
 ) -> Result<Table, ProfileError> {
     let (slots, backends) = (input.size, input.members.len());
-    let out_of_memory = |_| BuildError::Allocation { slots, backends };
-    let slots = if backends <= MAX_NARROW_BACKENDS {
-        let mut narrow: Vec<u16> = Vec::new();
-        narrow.try_reserve_exact(slots as usize).map_err(out_of_memory)?;
-        narrow.extend(owners.map(|owner| place(owner) as u16));
-        Slots::U16(Box::from(narrow))
-    } else {
-        let mut wide: Vec<u32> = Vec::new();
-        wide.try_reserve_exact(slots as usize).map_err(out_of_memory)?;
-        wide.extend(owners.map(place));
-        Slots::U32(Box::from(wide))
-    };
-    Ok(Table::new(slots))
+    let table = Table::pack(slots, backends, owners.map(place));
+    Ok(table.map_err(|_| BuildError::Allocation { slots, backends })?)
 }
