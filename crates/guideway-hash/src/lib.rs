@@ -21,7 +21,8 @@
 //!
 //! A *table* has M *slots*, each owned by one *backend*. A *flow* is a connection; its *flow hash* is 64 bits, and
 //! its slot is `hash mod M`: the one rule everywhere. *Churn* is the slots that change owner, and *needless* churn
-//! those of them whose old owner is still there.
+//! those of them for which nothing asked: both owners are there before and after, and neither did the old one lose
+//! weight nor the new one gain any ([`policy::Move`]).
 //!
 //! # A first table
 //!

@@ -13,7 +13,8 @@ pub struct ServiceChange {
     pub slots: u32,
     /// Slots whose owner changed.
     pub moved: u32,
-    /// Those of them whose old owner may still take new flows.
+    /// Those of them for which nothing asked: old and new owner took new flows before and take them now, and neither did
+    /// the old one lose weight nor the new one gain any. None where the size or the seed changed, which asks for all.
     pub needless: u32,
     /// Remembered live flows on backends that are down since this change.
     pub voided_flows: u32,

@@ -7,6 +7,7 @@ use guideway_forward::record::{Active, BackendState, NO_BACKEND, Service, Servic
 use super::member::{Member, Removed};
 use super::region::{Full, Region};
 use super::service::{Held, Prior, write};
+use super::shares::Shares;
 use super::spec::{AllDown, BackendSpec, Health, ServiceSpec};
 use super::{ChangeError, Controller, Removal, Retired, ServiceChange, table};
 use crate::engine::Engine;
@@ -258,6 +259,7 @@ impl<E: Engine> Controller<E> {
         let engine = &self.engine;
         let held = self.services.get_mut(&name).ok_or_else(unknown)?;
         held.spec = spec;
+        let shares = Shares::new((&held.members, held.last_resort), (&plan.members, plan.last_resort));
         let mut members = plan.members;
         carry_counts(engine, held, &mut members, new_places);
         held.members = members;
@@ -284,7 +286,6 @@ impl<E: Engine> Controller<E> {
             last_resort: plan.last_resort,
             resize_waits: plan.resize_waits,
         };
-        let eligible: HashSet<u16> = plan.eligible.iter().copied().collect();
         if let Some(table) = new_table {
             change.moved = flip(engine, held, table, plan.seed, &plan.owners, now);
         } else {
@@ -295,7 +296,7 @@ impl<E: Engine> Controller<E> {
                     continue;
                 }
                 change.moved += 1;
-                change.needless += u32::from(eligible.contains(&before.current()));
+                change.needless += u32::from(shares.is_needless(before.current(), owner));
                 let settled_on_nobody = before.is_settled() && before.current() == NO_BACKEND;
                 if settled_on_nobody && held.prior.is_none() {
                     // No flow can be on a backend of a slot that had none.

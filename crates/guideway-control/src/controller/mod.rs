@@ -17,6 +17,7 @@ mod publish;
 mod region;
 mod remaining;
 mod service;
+mod shares;
 pub mod spec;
 mod table;
 mod tick;

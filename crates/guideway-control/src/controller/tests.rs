@@ -385,6 +385,63 @@ fn a_hundred_backends_share_evenly_and_survivors_hardly_move() {
     assert!(f64::from(change.needless) / 65_537.0 < 0.02, "{change:?}");
 }
 
+/// What `guideway-hash` says of the same change: the slots that moved, and those that moved needlessly.
+fn moves_by_the_library(rule: TableRule, before: &[(u16, u32)], after: &[(u16, u32)]) -> (u64, u64) {
+    use guideway_hash::policy::{Balancer, Candidate, Maglev, Policy, RendezvousTable, Update};
+    let size = guideway_hash::TableSize::new(4093).unwrap();
+    let hasher = NativeHasher::new(service(Vec::new(), 4093).table.seed);
+    let mut policy: Box<dyn Policy> = match rule {
+        TableRule::Maglev => Box::new(Balancer::with_hasher(Maglev::new(size), hasher)),
+        TableRule::Rendezvous => Box::new(Balancer::with_hasher(RendezvousTable::new(size), hasher)),
+    };
+    let mut reconcile = |list: &[(u16, u32)]| {
+        let names: Vec<String> = list.iter().map(|(n, _)| format!("be{n}")).collect();
+        let candidates: Vec<_> = names
+            .iter()
+            .zip(list)
+            .map(|(name, &(_, weight))| Candidate::new(name).with_weight(weight))
+            .collect();
+        policy.reconcile(&candidates).unwrap()
+    };
+    reconcile(before);
+    match reconcile(after) {
+        Update::Rebuilt { moves, .. } => (moves.moved(), moves.needless),
+        Update::Unchanged { .. } => (0, 0),
+    }
+}
+
+#[test]
+fn needless_means_here_what_it_means_in_the_library() {
+    let first = [(1, 10), (2, 10), (3, 10), (4, 10)];
+    let changes: [&[(u16, u32)]; 5] = [
+        &[(1, 10), (2, 10), (3, 10), (4, 10), (5, 10)],
+        &[(1, 10), (2, 10), (4, 10)],
+        &[(1, 10), (2, 30), (3, 10), (4, 10)],
+        &[(1, 10), (2, 10), (3, 2), (4, 10)],
+        &[(1, 10), (2, 0), (3, 10), (4, 10), (5, 20)],
+    ];
+    for rule in [TableRule::Maglev, TableRule::Rendezvous] {
+        for then in changes {
+            let spec = |list: &[(u16, u32)]| {
+                let mut spec = service(of(1..=5), 4093);
+                spec.table.rule = rule;
+                spec.backends.retain_mut(|backend| {
+                    let weight = list.iter().find(|(n, _)| backend.identity == format!("be{n}"));
+                    weight.map(|&(_, weight)| backend.weight = weight).is_some()
+                });
+                spec
+            };
+            let mut controller = controller();
+            controller.add_service(spec(&first), Health::Unchecked).unwrap();
+            let change = controller.replace_service(spec(then), Health::Unchecked).unwrap();
+            let counted = (u64::from(change.moved), u64::from(change.needless));
+            assert_eq!(counted, moves_by_the_library(rule, &first, then), "{rule:?} {then:?}");
+            assert!(change.moved > 0);
+            assert!(rule == TableRule::Maglev || change.needless == 0);
+        }
+    }
+}
+
 #[test]
 fn when_every_check_fails_the_last_resort_or_nobody_takes_new_flows() {
     for (rule, all) in [(AllDown::LastResort, 1009), (AllDown::Reject, 0)] {

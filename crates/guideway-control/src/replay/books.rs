@@ -81,7 +81,7 @@ pub struct ChangeBooks {
     pub slots: u32,
     /// Slots that changed owner.
     pub moved: u32,
-    /// Those whose old owner may still take new flows.
+    /// Those for which nothing asked (see [`ServiceChange::needless`]).
     pub needless: u32,
     /// Remembered live flows on backends that it took down.
     pub voided_flows: u32,
