@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::screen::{Screen, Style};
+use crate::screen::{Screen, Style, printable};
 
 /// Rows of cells under headings, as wide as they need to be.
 pub(crate) struct Columns {
@@ -23,7 +23,7 @@ impl Columns {
     }
 
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into());
+        self.rows.push(cells.iter().map(|cell| printable(cell).into_owned()).collect());
     }
 
     pub(crate) fn write(&self, screen: &mut Screen) -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! Standard output and standard error: colour only for people, and only if they want it.
 
+use std::borrow::Cow;
 use std::fmt::{self, Display};
 use std::io::{self, BufWriter, IsTerminal, Write};
 
@@ -79,6 +80,16 @@ impl<T: Display> Display for Painted<T> {
     }
 }
 
+/// `text` with control characters written as escapes: a name from a file must neither break a row nor talk to the
+/// terminal.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(escaped).collect())
+}
+
 /// Says something on standard error: `error: …` or `warning: …`.
 pub(crate) fn report(kind: &str, message: impl Display) {
     let colour = wants_colour(io::stderr().is_terminal());
@@ -97,4 +108,15 @@ pub(crate) fn wants_colour(terminal: bool) -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
     terminal && !refused && !dumb
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_steer_the_terminal() {
+        assert_eq!(printable("web-1 \u{e4}\u{1f980}"), "web-1 \u{e4}\u{1f980}");
+        assert_eq!(printable("a\nb\u{1b}[31m\u{9b}c"), "a\\nb\\u{1b}[31m\\u{9b}c");
+    }
 }

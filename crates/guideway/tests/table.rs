@@ -57,6 +57,18 @@ fn the_order_of_backends_changes_no_digest() {
 }
 
 #[test]
+fn a_name_with_control_characters_stays_on_its_row_and_off_the_terminal() {
+    let backends = "\"a\\nb\\u001b[31m\"\n\"c\"\n";
+    for command in ["table build --size 7", "table draft", "table lookup key --size 2"] {
+        let run = guideway_with_input(&command.split_whitespace().collect::<Vec<_>>(), backends);
+        assert_eq!(run.code, 0, "{}", run.err);
+        assert!(!run.out.contains('\u{1b}') && !run.out.contains("a\nb"), "{command}: {}", run.out);
+    }
+    let build = guideway_with_input(&["table", "build", "--size", "7"], backends);
+    assert!(build.out.contains(r"a\nb\u{1b}[31m"), "{}", build.out);
+}
+
+#[test]
 fn binary_tables_are_little_endian_indices() {
     let path = scratch("table.bin");
     let run =
@@ -164,7 +176,12 @@ fn golden_records_verify_and_wrong_ones_do_not() {
 #[test]
 fn bad_input_is_refused_with_its_place_and_a_remedy() {
     refused("table build --profile envyo --backends a", 2, &["envyo", "similar value exists: 'envoy'"]);
-    refused("table build --backends a,a", 1, &["same identity"]);
+    for policy in ["maglev", "rendezvous-table", "rendezvous", "ring", "jump", "modulo"] {
+        // A look-up is there for all of them.
+        let line = format!("table lookup key --backends a,b,a --policy {policy}");
+        refused(&line, 1, &["backend 0 (\"a\") and backend 2 (\"a\") have the same identity"]);
+    }
+    refused("table draft --backends a,a", 1, &["backend 0 (\"a\") and backend 1 (\"a\")"]);
     refused("table build --backends a,b --size 8", 1, &["8", "nearest sizes are 7 and 11"]);
     refused("table build --backends a,b,c --size 2", 1, &["larger table"]);
     refused("table build --backends a=0", 1, &["no backend"]);

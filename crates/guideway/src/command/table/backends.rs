@@ -103,6 +103,19 @@ impl Backend {
     }
 }
 
+/// The failure of a list in which the backends at places `first` and `second`, counted from 0, are the same.
+pub(crate) fn same_identity(backends: &[Backend], first: usize, second: usize) -> Failure {
+    let who = |place: usize| {
+        let name = backends.get(place).map_or("", |backend| backend.name.as_str());
+        format!("backend {place} ({name:?})")
+    };
+    Failure::failed(format!(
+        "{} and {} have the same identity; give each backend its own",
+        who(first),
+        who(second)
+    ))
+}
+
 /// The backends of one flag.
 #[derive(Clone, Debug)]
 pub(crate) struct List(pub(crate) Vec<Backend>);

@@ -3,14 +3,16 @@
 use std::io::Write;
 
 use guideway_hash::TableSize;
-use guideway_hash::maglev::{Draft, MaglevBuilder, Preference, RoundRobin, Turn, Turns, Weighted};
+use guideway_hash::maglev::{
+    BuildError, Draft, MaglevBuilder, Preference, RoundRobin, Turn, Turns, Weighted,
+};
 use guideway_hash::profile::{Profile, reference};
 use serde::Serialize;
 
-use super::backends::{Backend, BackendArgs};
+use super::backends::{Backend, BackendArgs, same_identity};
 use super::recipe::{PolicyName, Recipe, RecipeArgs, SizeChoice};
 use crate::failure::{Failure, Outcome};
-use crate::screen::{Screen, Style};
+use crate::screen::{Screen, Style, printable};
 
 /// Show the build turn by turn: who asked for which slots, and who got which
 ///
@@ -93,11 +95,13 @@ fn hashed(args: &Args) -> Result<Drafters, Failure> {
     }
     let table_size = TableSize::new(slots).map_err(Failure::failed)?;
     // The plan checks duplicates, counts and order, which both profiles share; only the hash differs.
-    let plan = MaglevBuilder::new()
-        .size(table_size)
-        .hasher(recipe.hasher())
-        .plan(&members)
-        .map_err(Failure::failed)?;
+    let plan =
+        MaglevBuilder::new().size(table_size).hasher(recipe.hasher()).plan(&members).map_err(|error| {
+            match error {
+                BuildError::DuplicateIdentity { first, second } => same_identity(&backends, first, second),
+                other => Failure::failed(other),
+            }
+        })?;
     let names: Vec<String> = plan.order.iter().map(|&place| members[place as usize].0.to_owned()).collect();
     let preferences = match recipe.profile {
         Profile::Native => plan.preferences,
@@ -143,16 +147,18 @@ fn show<T: Turns>(args: &Args, drafters: &Drafters, turns: T, screen: &mut Scree
 fn text(drafters: &Drafters, draft: impl Iterator<Item = Turn>, screen: &mut Screen) -> Result<(), Failure> {
     let title = screen.paint(Style::Heading, &drafters.title);
     writeln!(screen, "{title}\n")?;
-    let wide = drafters.names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(7);
+    let names: Vec<_> = drafters.names.iter().map(|name| printable(name)).collect();
+    let wide = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(7);
+    let heavy = drafters.weights.iter().max().map_or(0, |weight| weight.to_string().len()).max(6);
     let digits = drafters.size.to_string().len().max(4);
-    let heading = format!("     {:<wide$}  weight  offset  skip  wants", "backend");
+    let heading = format!("     {:<wide$}  {:>heavy$}  offset  skip  wants", "backend", "weight");
     let heading = screen.paint(Style::Heading, heading.trim_end());
     writeln!(screen, "{heading}")?;
-    for (place, name) in drafters.names.iter().enumerate() {
+    for (place, name) in names.iter().enumerate() {
         let Preference { offset, skip } = drafters.preferences[place];
         let (label, weight) = (label(place), drafters.weights[place]);
         let wants = wants(drafters.preferences[place], drafters.size);
-        writeln!(screen, "  {label:<2} {name:<wide$}  {weight:>6}  {offset:>6}  {skip:>4}  {wants}")?;
+        writeln!(screen, "  {label:<2} {name:<wide$}  {weight:>heavy$}  {offset:>6}  {skip:>4}  {wants}")?;
     }
     writeln!(screen)?;
     let drawn = drafters.size <= DRAWN;
@@ -171,7 +177,7 @@ fn text(drafters: &Drafters, draft: impl Iterator<Item = Turn>, screen: &mut Scr
     let mut cells = vec![".".to_owned(); if drawn { drafters.size as usize } else { 0 }];
     for (number, turn) in draft.enumerate() {
         let Turn { round, backend, refused, slot } = turn;
-        let name = &drafters.names[backend as usize];
+        let name = &names[backend as usize];
         let label = label(backend as usize);
         let mut line =
             format!("  {:>4}  {:>5}  {label:<2} {name:<wide$}  {slot:>digits$}", number + 1, round + 1);

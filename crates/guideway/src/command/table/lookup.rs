@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::backends::BackendArgs;
 use super::recipe::{Answers, Assignment, Recipe, RecipeArgs};
 use crate::failure::{Failure, Outcome};
-use crate::screen::{Screen, Style};
+use crate::screen::{Screen, Style, printable};
 
 /// Show the three steps for a key or a flow: hash, slot, backend
 ///
@@ -120,12 +120,12 @@ fn text(steps: &Steps<'_>, assignment: &Assignment, screen: &mut Screen) -> Resu
     let title = screen.paint(Style::Heading, assignment.title());
     writeln!(screen, "{title}")?;
     let what = steps.flow.as_deref().or(steps.key).unwrap_or_default();
-    writeln!(screen, "  hash     {:#018x}  of {what}", steps.hash)?;
+    writeln!(screen, "  hash     {:#018x}  of {}", steps.hash, printable(what))?;
     match (steps.slot, steps.table_size) {
         (Some(slot), Some(size)) => writeln!(screen, "  slot     {slot}  of {size}")?,
         _ => writeln!(screen, "  slot     none: {} has no table", steps.policy)?,
     }
-    let backend = screen.paint(Style::Good, steps.backend);
+    let backend = screen.paint(Style::Good, printable(steps.backend));
     writeln!(screen, "  backend  {backend}")?;
     Ok(())
 }

@@ -2,14 +2,16 @@
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use guideway_hash::maglev::BuildError;
 use guideway_hash::policy::{
-    Balancer, Candidate, Jump, Modulo, Policy, Rendezvous, RendezvousTable, Ring, Roster, Rule, State,
+    Balancer, Candidate, Jump, Modulo, Policy, ReconcileError, Rendezvous, RendezvousTable, Ring, Roster,
+    Rule, State,
 };
-use guideway_hash::profile::{self, Params, Profile};
+use guideway_hash::profile::{self, Params, Profile, ProfileError};
 use guideway_hash::table::{MAX_NARROW_BACKENDS, Slots};
 use guideway_hash::{NativeHasher, Table, TableSize, prime};
 
-use super::backends::Backend;
+use super::backends::{Backend, same_identity};
 use crate::failure::Failure;
 
 /// How to make it.
@@ -152,7 +154,14 @@ impl Recipe {
                     TableSize::new(size).map_err(Failure::failed)?;
                 }
                 let built =
-                    profile::build(self.profile, size, &members, &self.params).map_err(Failure::failed)?;
+                    profile::build(self.profile, size, &members, &self.params).map_err(
+                        |error| match error {
+                            ProfileError::Table(BuildError::DuplicateIdentity { first, second }) => {
+                                same_identity(backends, first, second)
+                            }
+                            other => Failure::failed(other),
+                        },
+                    )?;
                 let warnings = built.warnings.iter().map(ToString::to_string).collect();
                 (Some(built.table), None, warnings)
             }
@@ -180,7 +189,10 @@ impl Recipe {
         backends: &[Backend],
     ) -> Result<Box<dyn Policy>, Failure> {
         let mut policy = Balancer::with_hasher(rule, self.hasher());
-        policy.reconcile(&self.candidates(backends)).map_err(Failure::failed)?;
+        policy.reconcile(&self.candidates(backends)).map_err(|error| match error {
+            ReconcileError::Duplicate { first, second } => same_identity(backends, first, second),
+            other => Failure::failed(other),
+        })?;
         Ok(Box::new(policy))
     }
 
