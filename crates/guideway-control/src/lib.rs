@@ -6,6 +6,7 @@ pub mod desired;
 pub mod drain;
 pub mod engine;
 pub mod health;
+pub mod neighbour;
 pub mod overrides;
 pub mod state_file;
 

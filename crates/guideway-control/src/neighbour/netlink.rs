@@ -1,0 +1,376 @@
+//! Route netlink: asking and telling the kernel on one socket, listening to it on another.
+
+use std::io::{self, ErrorKind};
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
+};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteNextHop, RouteNextHopFlags, RouteType,
+    RouteVia,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily as Family, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send,
+    setsockopt, socket, sockopt,
+};
+use tokio::net::UnixDatagram;
+
+use super::{Event, Mac, Path, Place, Request, Resolution};
+
+/// Room for one datagram: more than the kernel puts into one.
+const DATAGRAM_BYTES: usize = 64 << 10;
+
+/// How many bytes of events may wait; the kernel gives less to those without privileges.
+const WAITING_BYTES: usize = 8 << 20;
+
+/// Multicast groups as bits: links, neighbours, routes and rules of both families, next-hop objects.
+/// (`RTNLGRP_LINK` 1, `NEIGH` 3, `IPV4_ROUTE` 7, `IPV4_RULE` 8, `IPV6_ROUTE` 11, `IPV6_RULE` 19, `NEXTHOP` 32.)
+const GROUPS: u32 = 1 | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 10 | 1 << 18 | 1 << 31;
+
+/// `RTM_NEWNEXTHOP` and `RTM_DELNEXTHOP`, of which the codec knows nothing.
+const NEXT_HOP_MESSAGES: [u16; 2] = [104, 105];
+
+/// Netlink failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NetlinkError {
+    /// The system refused.
+    #[error("cannot {doing} by netlink: {error}")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Without the privilege, neighbours can be seen but not resolved.
+    #[error("neighbours cannot be resolved without CAP_NET_ADMIN; run as root or grant it to the service")]
+    Privilege,
+}
+
+/// Asks and tells.
+#[derive(Debug)]
+pub(super) struct Asker {
+    socket: OwnedFd,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl Asker {
+    /// In the network namespace of this thread.
+    pub(super) fn open() -> Result<Self, NetlinkError> {
+        let socket = open(SockFlag::SOCK_CLOEXEC, 0)?;
+        Ok(Self { socket, sequence: 0, buffer: vec![0; DATAGRAM_BYTES] })
+    }
+
+    /// Carries out a request, and gives what came of it to `tell`.
+    pub(super) fn carry_out(
+        &mut self,
+        request: Request,
+        tell: &mut impl FnMut(Event),
+    ) -> Result<(), NetlinkError> {
+        match request {
+            Request::Dump => {
+                let links = self.ask(RouteNetlinkMessage::GetLink(LinkMessage::default()), NLM_F_DUMP);
+                let links = links.map_err(|error| system("list interfaces", error))?;
+                tell(Event::Links(links.iter().filter_map(link_of).collect()));
+                let all = RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default());
+                let neighbours =
+                    self.ask(all, NLM_F_DUMP).map_err(|error| system("list neighbours", error))?;
+                neighbours.iter().filter_map(event_of).for_each(tell);
+            }
+            Request::Route(backend) => {
+                // An address that cannot be reached is an error to the kernel, and no way to us.
+                let answer = self.ask(route_to(backend), 0).unwrap_or_default();
+                let paths = answer.iter().find_map(|answer| match answer {
+                    RouteNetlinkMessage::NewRoute(route) => Some(paths_of(route)),
+                    _ => None,
+                });
+                tell(Event::Route { backend, paths: paths.unwrap_or_default() });
+            }
+            Request::Resolve(place) => {
+                self.set(place, NeighbourState::None, NeighbourFlags::Use, NLM_F_CREATE | NLM_F_REPLACE)?;
+            }
+            Request::Confirm(place) => {
+                let known = self.set(place, NeighbourState::Probe, NeighbourFlags::empty(), NLM_F_REPLACE)?;
+                if !known {
+                    tell(Event::Neighbour { place, state: Resolution::Unknown });
+                }
+            }
+            Request::Restart(place) => {
+                self.set(place, NeighbourState::Failed, NeighbourFlags::empty(), NLM_F_REPLACE)?;
+                self.set(place, NeighbourState::None, NeighbourFlags::Use, NLM_F_CREATE | NLM_F_REPLACE)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `false` where there is no such neighbour or link; events tell, or told, the rest.
+    fn set(
+        &mut self,
+        place: Place,
+        state: NeighbourState,
+        flags: NeighbourFlags,
+        mode: u16,
+    ) -> Result<bool, NetlinkError> {
+        let mut message = NeighbourMessage::default();
+        message.header.family = family(place.address);
+        message.header.ifindex = place.interface;
+        message.header.state = state;
+        message.header.flags = flags;
+        message.attributes = vec![NeighbourAttribute::Destination(match place.address {
+            IpAddr::V4(v4) => NeighbourAddress::Inet(v4),
+            IpAddr::V6(v6) => NeighbourAddress::Inet6(v6),
+        })];
+        match self.ask(RouteNetlinkMessage::NewNeighbour(message), NLM_F_ACK | mode) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(NetlinkError::Privilege),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Sends a message and reads the answers to it. The kernel answers before `send` returns.
+    fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        send(self.socket.as_raw_fd(), &bytes, MsgFlags::empty())?;
+        let whole = flags & NLM_F_DUMP == NLM_F_DUMP;
+        let mut answers = Vec::new();
+        loop {
+            let length = recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::empty())?;
+            for message in messages(&self.buffer[..length]) {
+                let Ok(message) = message else { continue };
+                // Answers to a request that was given up are skipped.
+                if message.header.sequence_number != self.sequence {
+                    continue;
+                }
+                match message.payload {
+                    NetlinkPayload::Error(error) => {
+                        return if error.code.is_none() { Ok(answers) } else { Err(error.to_io()) };
+                    }
+                    NetlinkPayload::Done(_) => return Ok(answers),
+                    NetlinkPayload::InnerMessage(answer) if whole => answers.push(answer),
+                    NetlinkPayload::InnerMessage(answer) => return Ok(vec![answer]),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// Listens.
+#[derive(Debug)]
+pub(super) struct Listener {
+    /// A netlink socket. The type is that of a datagram socket whose addresses nobody looks at: to wait for it and to
+    /// receive from it is the same for every family.
+    socket: UnixDatagram,
+    buffer: Vec<u8>,
+}
+
+impl Listener {
+    /// In the network namespace of this thread, and in the tokio runtime of it.
+    pub(super) fn open() -> Result<Self, NetlinkError> {
+        let socket = open(SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, GROUPS)?;
+        // As much as we may have; with less, more events are lost and read again.
+        let forced = setsockopt(&socket, sockopt::RcvBufForce, &WAITING_BYTES);
+        let _ = forced.or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &WAITING_BYTES));
+        let socket = UnixDatagram::from_std(socket.into()).map_err(|error| system("wait", error))?;
+        Ok(Self { socket, buffer: vec![0; DATAGRAM_BYTES] })
+    }
+
+    /// Waits until something is there.
+    pub(super) async fn readable(&self) -> Result<(), NetlinkError> {
+        self.socket.readable().await.map_err(|error| system("wait", error))
+    }
+
+    /// Reads what is there, one datagram, and gives its events to `tell`; `false` when nothing is there.
+    pub(super) fn read(&mut self, tell: &mut impl FnMut(Event)) -> Result<bool, NetlinkError> {
+        match self.socket.try_recv(&mut self.buffer) {
+            Ok(length) => messages(&self.buffer[..length]).filter_map(event).for_each(tell),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            // More came than had room.
+            Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => tell(Event::Lost),
+            Err(error) => return Err(system("listen", error)),
+        }
+        Ok(true)
+    }
+}
+
+fn open(flags: SockFlag, groups: u32) -> Result<OwnedFd, NetlinkError> {
+    let failed = |error: Errno| system("open a socket", error.into());
+    let socket = socket(Family::Netlink, SockType::Datagram, flags, SockProtocol::NetlinkRoute);
+    let socket = socket.map_err(failed)?;
+    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, groups)).map_err(failed)?;
+    Ok(socket)
+}
+
+fn system(doing: &'static str, error: io::Error) -> NetlinkError {
+    NetlinkError::System { doing, error }
+}
+
+/// A message that the codec does not know: its type.
+struct Unknown(u16);
+
+/// The messages of a datagram.
+fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Result<NetlinkMessage<RouteNetlinkMessage>, Unknown>> {
+    std::iter::from_fn(move || {
+        // Every message begins with its length and type (struct nlmsghdr), in the byte order of the machine.
+        let &[a, b, c, d, e, f] = bytes.first_chunk()?;
+        let length = u32::from_ne_bytes([a, b, c, d]) as usize;
+        let message = bytes.get(..length).filter(|message| message.len() >= 16)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some(NetlinkMessage::deserialize(message).map_err(|_| Unknown(u16::from_ne_bytes([e, f]))))
+    })
+}
+
+fn event(message: Result<NetlinkMessage<RouteNetlinkMessage>, Unknown>) -> Option<Event> {
+    match message {
+        Ok(message) => match message.payload {
+            NetlinkPayload::InnerMessage(message) => event_of(&message),
+            NetlinkPayload::Overrun(_) => Some(Event::Lost),
+            _ => None,
+        },
+        Err(Unknown(kind)) if NEXT_HOP_MESSAGES.contains(&kind) => Some(Event::RoutesChanged),
+        Err(Unknown(_)) => None,
+    }
+}
+
+fn event_of(message: &RouteNetlinkMessage) -> Option<Event> {
+    match message {
+        RouteNetlinkMessage::NewLink(_) => {
+            let (interface, mac, running) = link_of(message)?;
+            Some(Event::Link { interface, mac, running })
+        }
+        RouteNetlinkMessage::DelLink(link) if link.header.interface_family == AddressFamily::Unspec => {
+            Some(Event::LinkGone { interface: link.header.index })
+        }
+        RouteNetlinkMessage::NewNeighbour(neighbour) => {
+            let place = place_of(neighbour)?;
+            Some(Event::Neighbour { place, state: resolution_of(neighbour) })
+        }
+        RouteNetlinkMessage::DelNeighbour(neighbour) => {
+            let place = place_of(neighbour)?;
+            Some(Event::Neighbour { place, state: Resolution::Unknown })
+        }
+        RouteNetlinkMessage::NewRoute(route) | RouteNetlinkMessage::DelRoute(route) => {
+            // Cached results of single look-ups are no routes.
+            (!route.header.flags.contains(RouteFlags::Cloned)).then_some(Event::RoutesChanged)
+        }
+        RouteNetlinkMessage::NewRule(_) | RouteNetlinkMessage::DelRule(_) => Some(Event::RoutesChanged),
+        _ => None,
+    }
+}
+
+/// Index, MAC, whether it runs. Bridges tell of their ports with messages of another family.
+fn link_of(message: &RouteNetlinkMessage) -> Option<(u32, Option<Mac>, bool)> {
+    let RouteNetlinkMessage::NewLink(link) = message else { return None };
+    if link.header.interface_family != AddressFamily::Unspec {
+        return None;
+    }
+    let mac = link.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::Address(address) => mac_of(address),
+        _ => None,
+    });
+    let running = link.header.flags.contains(LinkFlags::Up | LinkFlags::Running);
+    Some((link.header.index, mac, running))
+}
+
+fn place_of(neighbour: &NeighbourMessage) -> Option<Place> {
+    let address = neighbour.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::Destination(NeighbourAddress::Inet(v4)) => Some(IpAddr::V4(*v4)),
+        NeighbourAttribute::Destination(NeighbourAddress::Inet6(v6)) => Some(IpAddr::V6(*v6)),
+        _ => None,
+    })?;
+    Some(Place { interface: neighbour.header.ifindex, address })
+}
+
+fn resolution_of(neighbour: &NeighbourMessage) -> Resolution {
+    let mac = neighbour.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::LinkLayerAddress(address) => mac_of(address),
+        _ => None,
+    });
+    match (neighbour.header.state, mac) {
+        (NeighbourState::Reachable, Some(mac)) => Resolution::Confirmed(mac),
+        (NeighbourState::Permanent | NeighbourState::Noarp, Some(mac)) => Resolution::Permanent(mac),
+        (NeighbourState::Stale | NeighbourState::Delay | NeighbourState::Probe, Some(mac)) => {
+            Resolution::Doubtful(mac)
+        }
+        _ => Resolution::Unknown,
+    }
+}
+
+fn mac_of(address: &[u8]) -> Option<Mac> {
+    Mac::try_from(address).ok().filter(|mac| *mac != [0; 6])
+}
+
+/// Asks for the whole route, with all its ways, and not for the way of one packet.
+fn route_to(backend: IpAddr) -> RouteNetlinkMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = family(backend);
+    message.header.destination_prefix_length = if backend.is_ipv4() { 32 } else { 128 };
+    message.header.flags = RouteFlags::FibMatch;
+    message.attributes = vec![RouteAttribute::Destination(backend.into())];
+    RouteNetlinkMessage::GetRoute(message)
+}
+
+fn paths_of(route: &RouteMessage) -> Vec<Path> {
+    if route.header.kind != RouteType::Unicast {
+        return Vec::new();
+    }
+    let ways = route.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::MultiPath(ways) => Some(ways.iter().filter_map(path_of).collect()),
+        _ => None,
+    });
+    ways.unwrap_or_else(|| {
+        let interface = route.attributes.iter().find_map(|attribute| match attribute {
+            RouteAttribute::Oif(interface) => Some(*interface),
+            _ => None,
+        });
+        let path = |interface| Path { interface, gateway: gateway_of(&route.attributes), weight: 1 };
+        interface.map(path).into_iter().collect()
+    })
+}
+
+fn path_of(way: &RouteNextHop) -> Option<Path> {
+    let dead = RouteNextHopFlags::Dead | RouteNextHopFlags::Linkdown;
+    (!way.flags.intersects(dead)).then(|| Path {
+        interface: way.interface_index,
+        gateway: gateway_of(&way.attributes),
+        // The kernel counts weights from 0.
+        weight: u16::from(way.hops) + 1,
+    })
+}
+
+fn gateway_of(attributes: &[RouteAttribute]) -> Option<IpAddr> {
+    attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Gateway(RouteAddress::Inet(v4)) | RouteAttribute::Via(RouteVia::Inet(v4)) => {
+            Some(IpAddr::V4(*v4))
+        }
+        RouteAttribute::Gateway(RouteAddress::Inet6(v6)) | RouteAttribute::Via(RouteVia::Inet6(v6)) => {
+            Some(IpAddr::V6(*v6))
+        }
+        _ => None,
+    })
+}
+
+fn family(address: IpAddr) -> AddressFamily {
+    match address {
+        IpAddr::V4(_) => AddressFamily::Inet,
+        IpAddr::V6(_) => AddressFamily::Inet6,
+    }
+}
