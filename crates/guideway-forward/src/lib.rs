@@ -12,6 +12,8 @@
 //! * [`record`]: the words that controller and forwarder share: slots, services, backends, flow entries.
 //! * [`state`]: where a decision reads them from.
 //! * [`word`]: what those records are made of.
+//! * [`tunnel_end`]: the backend's side: what is taken out of a tunnel, and the segment size that a server announces.
+//! * [`probe`]: a health probe's way into the tunnel.
 //! * [`outcome`]: what a decision says: a [`Verdict`], and the one counter ([`Outcome`]) that each packet belongs to.
 #![no_std]
 #![cfg_attr(not(target_arch = "bpf"), forbid(unsafe_code))]
@@ -27,6 +29,7 @@ pub mod flow;
 pub mod fragment;
 pub mod icmp;
 pub mod outcome;
+pub mod probe;
 mod process;
 pub mod quic;
 pub mod record;
@@ -34,6 +37,7 @@ pub mod send;
 pub mod service;
 pub mod slot;
 pub mod state;
+pub mod tunnel_end;
 pub mod word;
 
 pub use outcome::{Event, Outcome, Verdict};

@@ -56,7 +56,7 @@ fn decide<P: Packet, S: State>(packet: &mut P, state: &S) -> Result<Forward, Out
 
 /// Parses in a stack frame of its own, which is gone when the next step begins.
 #[inline(never)]
-fn layers<P: Packet>(packet: &P, parsed: &mut Parsed) -> Result<(), ParseError> {
+pub(crate) fn layers<P: Packet>(packet: &P, parsed: &mut Parsed) -> Result<(), ParseError> {
     *parsed = parse(packet)?;
     Ok(())
 }

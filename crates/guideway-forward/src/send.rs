@@ -70,7 +70,7 @@ pub fn to_backend<P: Packet, S: State>(
 
 /// Encapsulates in a stack frame of its own.
 #[inline(never)]
-fn wrap<P: Packet>(
+pub(crate) fn wrap<P: Packet>(
     packet: &mut P,
     parsed: &Parsed,
     backend: &Backend,

@@ -77,6 +77,37 @@ pub enum DecapError {
     /// Congestion experienced on the way, and the inner packet cannot say so (RFC 6040 §4.2).
     #[error("the outer header is marked with congestion and the inner packet is not ECN-capable")]
     EcnViolation,
+    /// The head of the packet cannot be moved here, which is the frame's affair and not the packet's.
+    #[error("the frame is not the one that was parsed, or its front cannot be taken off")]
+    Immovable,
+}
+
+/// A tunnel's packet that can be taken off, as [`examine`] found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// Kind of tunnel.
+    pub tunnel: Tunnel,
+    /// Family of the inner packet.
+    pub version: IpVersion,
+    /// Where the inner packet begins, from the first byte of the frame.
+    pub at: usize,
+    /// The ECN bits that it will have.
+    ecn: u8,
+}
+
+impl Inside {
+    /// Where the inner packet is going; `None` for an IPv6 address in IPv4-mapped form, which must not appear on the
+    /// wire (RFC 4942 §2.2) and would read like the IPv4 one.
+    #[inline(always)]
+    pub fn destination<P: PacketRead + ?Sized>(&self, packet: &P) -> Option<Address> {
+        match self.version {
+            IpVersion::V4 => Some(Address::v4(packet.read::<Ipv4Header>(self.at)?.destination)),
+            IpVersion::V6 => {
+                let address = Address::v6(packet.read::<Ipv6Header>(self.at)?.destination);
+                if address.is_v4() { None } else { Some(address) }
+            }
+        }
+    }
 }
 
 /// Takes the outer headers off the packet that `parsed` describes; the Ethernet header with its tags moves to the inner packet.
@@ -91,6 +122,27 @@ pub fn decapsulate<P: Packet>(
     parsed: &Parsed,
     gue_port: u16,
 ) -> Result<Decapsulated, DecapError> {
+    let inside = examine(packet, parsed, gue_port)?;
+    take_off(packet, parsed, &inside)?;
+    Ok(Decapsulated {
+        tunnel: inside.tunnel,
+        source: parsed.key.src,
+        destination: parsed.key.dst,
+        inner: inside.version,
+    })
+}
+
+/// Looks into the tunnel's packet that `parsed` describes and changes nothing: for whoever wants to know what is inside
+/// before it is taken out.
+///
+/// # Errors
+/// See [`DecapError`].
+#[inline(always)]
+pub fn examine<P: PacketRead + ?Sized>(
+    packet: &P,
+    parsed: &Parsed,
+    gue_port: u16,
+) -> Result<Inside, DecapError> {
     if !parsed.is_tunnelled(gue_port) {
         return Err(DecapError::NotTunnelled);
     }
@@ -100,23 +152,33 @@ pub fn decapsulate<P: Packet>(
     if matches!(parsed.ip, IpVersion::V4) && ipv4::checksum_valid(packet, parsed.l2_len) != Some(true) {
         return Err(DecapError::OuterChecksum);
     }
-    let (tunnel, inner, at) = tunnel_header(packet, parsed)?;
-    let end = parsed.end();
-    let length = inner_length(packet, inner, at)?;
-    if at.wrapping_add(length) != end {
+    let (tunnel, version, at) = tunnel_header(packet, parsed)?;
+    let (length, class) = inner_header(packet, version, at)?;
+    if at.wrapping_add(length) != parsed.end() {
         return Err(DecapError::InnerLength);
     }
-    let link = Link::read(packet, parsed.l2_len).ok_or(DecapError::Truncated)?.announcing(match inner {
-        IpVersion::V4 => EtherType::IPV4,
-        IpVersion::V6 => EtherType::IPV6,
-    });
-    join_ecn(packet, inner, at, parsed.traffic_class & ecn::MASK)?;
-    if packet.len() > end {
-        packet.truncate(end).ok_or(DecapError::Truncated)?;
+    let ecn =
+        joined_ecn(class & ecn::MASK, parsed.traffic_class & ecn::MASK).ok_or(DecapError::EcnViolation)?;
+    Ok(Inside { tunnel, version, at, ecn })
+}
+
+/// Takes off what `inside` tells of, which [`examine`] found in this very packet.
+///
+/// # Errors
+/// [`DecapError::Immovable`].
+#[inline(always)]
+pub fn take_off<P: Packet>(packet: &mut P, parsed: &Parsed, inside: &Inside) -> Result<(), DecapError> {
+    let link =
+        Link::read(packet, parsed.l2_len).ok_or(DecapError::Immovable)?.announcing(match inside.version {
+            IpVersion::V4 => EtherType::IPV4,
+            IpVersion::V6 => EtherType::IPV6,
+        });
+    if packet.len() > parsed.end() {
+        packet.truncate(parsed.end()).ok_or(DecapError::Immovable)?;
     }
-    packet.shrink_head(at.wrapping_sub(parsed.l2_len)).ok_or(DecapError::Truncated)?;
-    link.write(packet).ok_or(DecapError::Truncated)?;
-    Ok(Decapsulated { tunnel, source: parsed.key.src, destination: parsed.key.dst, inner })
+    packet.shrink_head(inside.at.wrapping_sub(parsed.l2_len)).ok_or(DecapError::Immovable)?;
+    link.write(packet).ok_or(DecapError::Immovable)?;
+    set_ecn(packet, inside, parsed.l2_len).ok_or(DecapError::Immovable)
 }
 
 /// Whether a whole UDP packet may be taken as undamaged: its checksum is right or 0, that is, absent.
@@ -197,13 +259,13 @@ fn gue_header<P: PacketRead + ?Sized>(
     }
 }
 
-/// The length that the inner IP header gives, once its version is the expected one.
+/// The length and the traffic class that the inner IP header gives, once its version is the expected one.
 #[inline(always)]
-fn inner_length<P: PacketRead + ?Sized>(
+fn inner_header<P: PacketRead + ?Sized>(
     packet: &P,
     inner: IpVersion,
     at: usize,
-) -> Result<usize, DecapError> {
+) -> Result<(usize, u8), DecapError> {
     let first: u8 = packet.read(at).ok_or(DecapError::Truncated)?;
     if first >> 4 != inner as u8 {
         return Err(DecapError::InnerVersion);
@@ -215,12 +277,12 @@ fn inner_length<P: PacketRead + ?Sized>(
             if header.header_length() < Ipv4Header::LEN || header.header_length() > length {
                 Err(DecapError::InnerLength)
             } else {
-                Ok(length)
+                Ok((length, header.traffic_class))
             }
         }
         IpVersion::V6 => {
             let header: Ipv6Header = packet.read(at).ok_or(DecapError::Truncated)?;
-            Ok(Ipv6Header::LEN + header.payload_length.get() as usize)
+            Ok((Ipv6Header::LEN + header.payload_length.get() as usize, header.traffic_class()))
         }
     }
 }
@@ -237,31 +299,29 @@ pub const fn joined_ecn(inner: u8, outer: u8) -> Option<u8> {
     }
 }
 
-/// Carries the tunnel's ECN mark into the inner header.
+/// Carries the tunnel's ECN mark into the header of what was inside, which now begins at `at`.
 #[inline(always)]
-fn join_ecn<P: Packet>(packet: &mut P, inner: IpVersion, at: usize, outer: u8) -> Result<(), DecapError> {
-    match inner {
+fn set_ecn<P: Packet>(packet: &mut P, inside: &Inside, at: usize) -> Option<()> {
+    match inside.version {
         IpVersion::V4 => {
-            let mut header: Ipv4Header = packet.read(at).ok_or(DecapError::Truncated)?;
-            let joined =
-                joined_ecn(header.traffic_class & ecn::MASK, outer).ok_or(DecapError::EcnViolation)?;
-            let class = header.traffic_class & !ecn::MASK | joined;
+            let mut header: Ipv4Header = packet.read(at)?;
+            let class = header.traffic_class & !ecn::MASK | inside.ecn;
             if class == header.traffic_class {
-                return Ok(());
+                return Some(());
             }
             let old = u16::from_be_bytes([header.version_length, header.traffic_class]);
             let new = u16::from_be_bytes([header.version_length, class]);
             header.traffic_class = class;
             header.checksum = U16::new(checksum::update(header.checksum.get(), old, new));
-            packet.write(at, &header).ok_or(DecapError::Truncated)
+            packet.write(at, &header)
         }
         IpVersion::V6 => {
-            let header: Ipv6Header = packet.read(at).ok_or(DecapError::Truncated)?;
-            let joined =
-                joined_ecn(header.traffic_class() & ecn::MASK, outer).ok_or(DecapError::EcnViolation)?;
-            let class = header.traffic_class() & !ecn::MASK | joined;
-            let word = Ipv6Header::first_word(class, header.flow_label());
-            packet.write(at, &word).ok_or(DecapError::Truncated)
+            let header: Ipv6Header = packet.read(at)?;
+            let class = header.traffic_class() & !ecn::MASK | inside.ecn;
+            if class == header.traffic_class() {
+                return Some(());
+            }
+            packet.write(at, &Ipv6Header::first_word(class, header.flow_label()))
         }
     }
 }

@@ -36,6 +36,7 @@ pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
 mod link;
+pub mod mss;
 pub mod packet;
 pub mod parse;
 pub mod quic;

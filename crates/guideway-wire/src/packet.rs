@@ -8,7 +8,10 @@
 //! - read `data` and `data_end` by volatile loads, each passed through the same move, and so the sum `data + offset`;
 //! - subtract `data` from `data_end` for [`PacketRead::len`] in inline assembly, else it becomes a sum with a negated pointer.
 
+use zerocopy::big_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned};
+
+use crate::checksum::update;
 
 /// Reading from a frame by offset. An offset counts from the first byte of the Ethernet header.
 ///
@@ -43,6 +46,19 @@ pub trait Packet: PacketRead {
 
     /// Cuts the frame to its first `len` bytes; `None` if it is shorter than that.
     fn truncate(&mut self, len: usize) -> Option<()>;
+
+    /// Replaces the word `old` at `at` by `new`, given as `[old, new]`, and has the Internet checksum at `checksum`
+    /// follow. `odd` says that the word begins at an odd place of what is summed, so that its bytes belong to two words.
+    ///
+    /// Where a network card will compute the checksum, an implementation leaves it alone.
+    #[inline(always)]
+    fn replace_summed(&mut self, at: usize, checksum: usize, odd: bool, words: [U16; 2]) -> Option<()> {
+        let [old, new] = words;
+        let sum: U16 = self.read(checksum)?;
+        self.write(at, &new)?;
+        let place = |word: U16| if odd { word.get().swap_bytes() } else { word.get() };
+        self.write(checksum, &U16::new(update(sum.get(), place(old), place(new))))
+    }
 }
 
 impl PacketRead for [u8] {
