@@ -4,7 +4,7 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Parser, Subcommand};
 
-use crate::command::{check, completions, man, replay, schema, table};
+use crate::command::{check, completions, lab, man, replay, schema, table};
 
 /// What every help page ends with.
 pub(crate) const EXIT_CODES: &str = "\
@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Check(check::Args),
     /// Put a capture through the balancer and write what would leave; needs no privileges
     Replay(replay::Args),
+    /// Experiments: what the documents quote, computed again
+    Lab(lab::Args),
     /// Print the JSON schema of the configuration file
     Schema(schema::Args),
     /// Print the completion script of a shell

@@ -63,6 +63,13 @@ pub struct Row {
     pub consulted: f64,
 }
 
+impl Row {
+    /// Broken flows of this kind.
+    pub fn broken_of(&self, kind: Kind) -> u64 {
+        self.broken_by_kind.get(kind_name(kind)).copied().unwrap_or(0)
+    }
+}
+
 /// One broken flow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Break {

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod lab;
 pub(crate) mod man;
 pub(crate) mod replay;
 pub(crate) mod schema;
@@ -17,6 +18,7 @@ pub(crate) fn run(command: Command, screen: &mut Screen) -> Result<Outcome, Fail
         Command::Table(args) => table::run(&args, screen),
         Command::Check(args) => check::run(&args, screen),
         Command::Replay(args) => replay::run(&args, screen),
+        Command::Lab(args) => lab::run(&args, screen),
         Command::Schema(args) => schema::run(&args, screen),
         Command::Completions(args) => completions::run(&args, screen),
         Command::Man(args) => man::run(&args, screen),

@@ -1,0 +1,227 @@
+//! `guideway lab persistence`: which connections survive changes of the backends.
+
+use std::io::{self, IsTerminal, Write};
+
+use guideway_lab::persistence::{self, Kind, PersistenceError, Reason, Report, Row, Settings};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::columns::{Align, Columns};
+use crate::failure::{Failure, Outcome};
+use crate::screen::{Screen, Style};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Simulated clients send real frames through the real controller and forwarding core, by a virtual clock, while backends
+join, leave, drain, die and return, and weights, table size and seed change. With several balancers, routers re-steer
+flows between them and balancers restart without their memory. A flow is lost when its backend died, and broken when a
+packet misses a backend that would have served it. The same settings give the same result.
+
+Examples:
+  guideway lab persistence
+  guideway lab persistence --balancers 3
+  guideway lab persistence --balancers 3 --seed 7 --changes 40 --minutes 60 --json
+  guideway lab persistence --trace 17
+
+Exit codes:
+  0  the promise held: no flow broke but for a reason that the design states
+  1  a flow broke without such a reason, or the run failed
+  2  the command line is wrong")]
+pub(crate) struct Args {
+    /// What decides history, traffic and steering
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Flows alive at a time
+    #[arg(long, value_name = "COUNT", default_value_t = 1_500)]
+    flows: u32,
+    /// Changes of the backends in the whole time
+    #[arg(long, value_name = "COUNT", default_value_t = 12)]
+    changes: u32,
+    /// Balancers, each with a controller and a flow table of its own
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    balancers: u32,
+    /// Minutes of the virtual clock
+    #[arg(long, value_name = "MINUTES", default_value_t = 20)]
+    minutes: u32,
+    /// Backends at the start
+    #[arg(long, value_name = "COUNT", default_value_t = 40)]
+    backends: u32,
+    /// Slots of a table at the start, a prime
+    #[arg(long, value_name = "SLOTS", default_value_t = 4_093)]
+    slots: u32,
+    /// Entries of a balancer's flow table
+    #[arg(long, value_name = "COUNT", default_value_t = 65_536)]
+    flow_table: u32,
+    /// Entries of the smaller LRU table to compare with [default: two thirds of the flows]
+    #[arg(long, value_name = "COUNT")]
+    lru: Option<u32>,
+    /// Seconds after which a silent TCP flow is over
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    tcp_idle: u32,
+    /// Seconds after which a silent UDP flow is over
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    udp_idle: u32,
+    /// Moments at which routers send two flows in five to a balancer chosen anew
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    resteers: u32,
+    /// Restarts of a balancer without its memory [default: 2 with several balancers, else 0]
+    #[arg(long, value_name = "COUNT")]
+    restarts: Option<u32>,
+    /// Leave table size and seed as they are
+    #[arg(long)]
+    no_resize: bool,
+    /// Tell every packet of this flow, by its number in the list of breaks of --json
+    #[arg(long, value_name = "FLOW")]
+    trace: Option<u32>,
+    /// Print everything as JSON, broken flows one by one
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// Print the tables as Markdown
+    #[arg(long)]
+    markdown: bool,
+}
+
+impl Args {
+    fn settings(&self) -> Settings {
+        Settings {
+            seed: self.seed,
+            flows: self.flows,
+            changes: self.changes,
+            balancers: self.balancers,
+            minutes: self.minutes,
+            backends: self.backends,
+            slots: self.slots,
+            flow_entries: self.flow_table,
+            lru_entries: self.lru.unwrap_or((self.flows / 3).saturating_mul(2).max(1)),
+            tcp_idle_seconds: self.tcp_idle,
+            udp_idle_seconds: self.udp_idle,
+            resteers: self.resteers,
+            restarts: self.restarts.unwrap_or(if self.balancers > 1 { 2 } else { 0 }),
+            resizes: !self.no_resize,
+            trace: self.trace,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let bar = progress();
+    let report = persistence::run(&args.settings(), |done, of| {
+        bar.set_length(of / 1000);
+        bar.set_position(done / 1000);
+    });
+    bar.finish_and_clear();
+    let report = report.map_err(|error| match error {
+        PersistenceError::Settings(error) => Failure::usage(error),
+        error => Failure::failed(error),
+    })?;
+    if args.json {
+        screen.json(&report)?;
+    } else if args.markdown {
+        markdown(screen, &report)?;
+    } else {
+        show(screen, &report)?;
+    }
+    Ok(if report.holds() { Outcome::Ok } else { Outcome::Differs })
+}
+
+/// How far the virtual clock is: a bar on a terminal, else nothing.
+fn progress() -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{percent:>3} % {bar:40} {pos} of {len} virtual seconds");
+    // The template is fixed; were it wrong, the library's own would do.
+    ProgressBar::new(1).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn show(screen: &mut Screen, report: &Report) -> io::Result<()> {
+    for line in &report.trace {
+        writeln!(screen, "{line}")?;
+    }
+    writeln!(screen, "{}", about(report))?;
+    writeln!(screen)?;
+    let mut rows = Columns::new([
+        ("strategy", Align::Left),
+        ("broken", Align::Right),
+        ("TCP", Align::Right),
+        ("UDP", Align::Right),
+        ("QUIC", Align::Right),
+        ("lost", Align::Right),
+        ("remembered at most", Align::Right),
+        ("memory", Align::Right),
+        ("packets that ask it", Align::Right),
+    ]);
+    for row in &report.rows {
+        rows.row(cells(row));
+    }
+    rows.write(screen)?;
+    if !report.reasons.is_empty() {
+        writeln!(screen)?;
+        let mut reasons = Columns::new([("flows", Align::Right), ("why Guideway broke them", Align::Left)]);
+        for &reason in report.reasons.keys() {
+            reasons.row([report.broken_for(reason).to_string(), reason.as_str().to_owned()]);
+        }
+        reasons.write(screen)?;
+    }
+    writeln!(screen)?;
+    if report.holds() {
+        let verdict = screen.paint(Style::Good, "The promise held");
+        writeln!(screen, "{verdict}: every broken flow has a reason that the design states.")
+    } else {
+        let verdict = screen.paint(Style::Bad, "The promise is broken");
+        let number = report.broken_for(Reason::Unexplained);
+        writeln!(screen, "{verdict}: {number} flows broke without a reason; --json lists them.")
+    }
+}
+
+fn markdown(screen: &mut Screen, report: &Report) -> io::Result<()> {
+    writeln!(screen, "{}\n", about(report))?;
+    writeln!(
+        screen,
+        "| strategy | broken | TCP | UDP | QUIC | lost | remembered at most | memory | packets that ask it |"
+    )?;
+    writeln!(screen, "|---|--:|--:|--:|--:|--:|--:|--:|--:|")?;
+    for row in &report.rows {
+        writeln!(screen, "| {} |", cells(row).join(" | "))?;
+    }
+    if !report.reasons.is_empty() {
+        writeln!(screen, "\n| flows | why Guideway broke them |\n|--:|---|")?;
+        for &reason in report.reasons.keys() {
+            writeln!(screen, "| {} | {} |", report.broken_for(reason), reason.as_str())?;
+        }
+    }
+    Ok(())
+}
+
+fn about(report: &Report) -> String {
+    let flows: u64 = report.flows.values().sum();
+    let balancers = match report.balancers {
+        1 => "one balancer".to_owned(),
+        number => format!(
+            "{number} balancers, routers that chose anew {} times, {} restarts without memory",
+            report.resteers.len(),
+            report.restarts.len()
+        ),
+    };
+    format!(
+        "Seed {}: {flows} flows, {} packets and {} changes in {} minutes; {balancers}.",
+        report.seed,
+        report.packets,
+        report.changes.len(),
+        report.minutes
+    )
+}
+
+fn cells(row: &Row) -> [String; 9] {
+    let [tcp, udp, quic] = Kind::ALL.map(|kind| row.broken_of(kind).to_string());
+    [
+        row.strategy.clone(),
+        row.broken.to_string(),
+        tcp,
+        udp,
+        quic,
+        row.lost.to_string(),
+        row.remembered.to_string(),
+        format!("{} KiB", row.flow_bytes / 1024),
+        format!("{:.0} %", 100.0 * row.consulted),
+    ]
+}
