@@ -27,7 +27,7 @@ const DOWNLOAD: u64 = 12 << 20;
 pub fn flows_and_downloads_of_a_drained_backend_go_on_and_new_ones_avoid_it<F: Forwarder>() {
     let bed = Bed::<F>::start(&Plan::default(), &[tcp_echo(3), web(3)]).unwrap();
     let client = &bed.network.client.namespace;
-    let mut flows = vips(ECHO_PORT).map(|vip| EchoFlows::open(client, vip, 40).unwrap());
+    let mut flows = vips(ECHO_PORT).map(|vip| EchoFlows::open(client, vip, 150).unwrap());
     let before = flows.each_ref().map(|flows| owned(flows.by_backend()));
     assert!(before.iter().all(|count| count.len() == 3), "{before:?}");
     let mut downloads: Vec<Response> = (0..12)
@@ -51,7 +51,7 @@ pub fn flows_and_downloads_of_a_drained_backend_go_on_and_new_ones_avoid_it<F: F
         }
     }
     for vip in vips(ECHO_PORT) {
-        let fresh = EchoFlows::open(client, vip, 60).unwrap();
+        let fresh = EchoFlows::open(client, vip, 300).unwrap();
         assert!(!fresh.by_backend().contains_key("be2"), "{:?}", fresh.by_backend());
     }
     for download in &mut downloads {

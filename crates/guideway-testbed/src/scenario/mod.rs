@@ -26,6 +26,7 @@ macro_rules! scenarios {
         $crate::scenarios! { $forwarder:
             serving::http_reaches_several_backends_and_the_client_keeps_its_address,
             serving::every_tunnel_carries_both_families_over_both,
+            serving::the_virtual_addresses_answer_pings,
             serving::curl_sees_several_backends_and_its_own_address,
             serving::nginx_serves_behind_the_tunnel,
             serving::iperf_moves_a_volume_without_a_loss,

@@ -14,7 +14,7 @@ use guideway_wire::Tunnel;
 use super::{port, udp_echo, web};
 use crate::backend::{ECHO_PORT, HTTP_PORT};
 use crate::bed::{Bed, vips};
-use crate::client::{UdpClient, http};
+use crate::client::{UdpClient, http, ping};
 use crate::forwarder::{Decapsulator, Forwarder};
 use crate::process::{Process, Program};
 use crate::service::{Family, Service};
@@ -62,6 +62,18 @@ pub fn every_tunnel_carries_both_families_over_both<F: Forwarder>() {
             assert_eq!(refused, 0, "{tunnel:?} over {underlay:?}");
         }
     }
+}
+
+/// The virtual addresses answer pings, of the usual size and larger, without any backend.
+pub fn the_virtual_addresses_answer_pings<F: Forwarder>() {
+    let bed = Bed::<F>::start(&Plan::default(), &[web(3)]).unwrap();
+    for vip in VIPS {
+        for bytes in [0, 56, 1400] {
+            ping(&bed.network.client.namespace, vip, &vec![b'g'; bytes], LONG).unwrap();
+        }
+    }
+    assert_eq!(bed.outcome(Outcome::AnsweredEcho), 6);
+    assert!(bed.backends.iter().all(|backend| backend.decapsulator.accepted() == 0));
 }
 
 /// curl, as an operator would try it.
