@@ -32,6 +32,12 @@ impl Frame {
         Frame { context }
     }
 
+    /// The context, to hand it to a function that is checked apart.
+    #[inline(always)]
+    pub fn context(&self) -> *mut xdp_md {
+        self.context
+    }
+
     /// The interface that the packet came in by.
     #[inline(always)]
     pub fn ingress(&self) -> u32 {

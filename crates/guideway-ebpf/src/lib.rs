@@ -4,6 +4,7 @@
 //! a backend's decapsulator does not come with a balancer's tables. Programs are thin: a rule lives in
 //! `guideway-forward` or `guideway-wire`, where user space runs and proves the same source.
 //!
+//! * [`apart`]: the heavy steps as functions that the verifier checks by themselves.
 //! * [`frame`]: [`guideway_wire::Packet`] over an XDP context.
 //! * [`maps`]: the balancer's maps.
 //! * [`state`]: [`guideway_forward::State`] over those maps.
@@ -15,6 +16,7 @@
 #![no_std]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
+pub mod apart;
 pub mod frame;
 pub mod maps;
 pub mod opaque;

@@ -4,7 +4,7 @@
 //! flow table without a system call. Mapped arrays begin at a page, so records keep their alignment.
 
 use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_RDONLY_PROG};
-use aya_ebpf::btf_maps::{Array, HashMap, LpmTrie, PerCpuArray};
+use aya_ebpf::btf_maps::{Array, ArrayOfMaps, HashMap, LpmTrie, PerCpuArray};
 use aya_ebpf::macros::btf_map;
 use guideway_forward::record::{
     Backend, Books, Bucket, FragmentBucket, Pace, QuicKey, Service, ServiceId, ServiceKey, Settings, Tally,
@@ -12,8 +12,8 @@ use guideway_forward::record::{
 };
 
 const MAPPED: usize = BPF_F_MMAPABLE as usize;
+/// Programs only read. Not for mapped maps: one that programs only read cannot be mapped for writing.
 const FIXED: usize = BPF_F_RDONLY_PROG as usize;
-const MAPPED_FIXED: usize = MAPPED | FIXED;
 
 /// Slots an array element: the kernel rounds elements up to eight bytes, so one slot alone would take two's place.
 pub const SLOTS_A_LINE: usize = 16;
@@ -44,15 +44,15 @@ pub static QUIC: HashMap<QuicKey, u16, 1, FIXED> = HashMap::new();
 
 /// Service records.
 #[btf_map]
-pub static SERVICES: Array<Service, 1, MAPPED_FIXED> = Array::new();
+pub static SERVICES: Array<Service, 1, MAPPED> = Array::new();
 
 /// Backend records.
 #[btf_map]
-pub static BACKENDS: Array<Backend, 1, MAPPED_FIXED> = Array::new();
+pub static BACKENDS: Array<Backend, 1, MAPPED> = Array::new();
 
 /// All slots of all tables.
 #[btf_map]
-pub static SLOTS: Array<SlotLine, 1, MAPPED_FIXED> = Array::new();
+pub static SLOTS: Array<SlotLine, 1, MAPPED> = Array::new();
 
 /// The flow table; the number of buckets is a power of two.
 #[btf_map]
@@ -64,7 +64,7 @@ pub static FRAGMENTS: Array<FragmentBucket, 1, MAPPED> = Array::new();
 
 /// What holds for the whole machine.
 #[btf_map]
-pub static SETTINGS: Array<Settings, 1, MAPPED_FIXED> = Array::new();
+pub static SETTINGS: Array<Settings, 1, MAPPED> = Array::new();
 
 /// The ICMP rate limit, the sizes of the tables, and the clock.
 #[btf_map]
@@ -81,3 +81,8 @@ pub static SERVED: PerCpuArray<Tally, 1> = PerCpuArray::new();
 /// Packets forwarded, by backend.
 #[btf_map]
 pub static SENT: PerCpuArray<Tally, 1> = PerCpuArray::new();
+
+/// Nothing: the kernel returns from a change of a map of maps only when every program that ran before has ended, and
+/// so the loader waits for programs.
+#[btf_map]
+pub static GRACE: ArrayOfMaps<Array<u32, 1>, 1> = ArrayOfMaps::new();

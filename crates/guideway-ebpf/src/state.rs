@@ -6,14 +6,21 @@ use core::sync::atomic::Ordering::Relaxed;
 use aya_ebpf::Global;
 use aya_ebpf::btf_maps::lpm_trie::Key;
 use aya_ebpf::helpers::bpf_ktime_get_boot_ns;
+use guideway_forward::answer::Question;
+use guideway_forward::flow::Memo;
 use guideway_forward::record::pace::next_window;
 use guideway_forward::record::{
     Backend, Books, Bucket, FragmentBucket, PrefixKey, QuicKey, Service, ServiceId, ServiceKey, Settings,
-    Slot, Vip,
+    Slot, TableRef, Vip,
 };
-use guideway_forward::state::{Backends, Clock, Counters, Flows, Services, Slots};
+use guideway_forward::slot::{Choice, Spot};
+use guideway_forward::state::{Answers, Backends, Clock, Counters, Flows, Services, Slots};
 use guideway_forward::word::AtomicU64;
 use guideway_forward::{Event, Outcome, State};
+use guideway_wire::{FlowKey, HashKey, Parsed};
+
+use crate::apart;
+use crate::frame::Frame;
 
 use crate::maps::{
     BACKENDS, BOOKS, EXACT, FLOWS, FRAGMENTS, PACE, PREFIXES, QUIC, SENT, SERVED, SERVICES, SETTINGS, SLOTS,
@@ -197,9 +204,41 @@ impl Counters for Kernel {
     }
 }
 
+impl Answers<Frame> for Kernel {
+    #[inline(always)]
+    fn answer(&self, packet: &mut Frame, parsed: &Parsed, question: Question) -> Outcome {
+        apart::outcome(apart::answer(packet.context(), parsed, question.word()))
+    }
+}
+
 impl State for Kernel {
     #[inline(always)]
     fn settings(&self) -> &Settings {
         self.settings
+    }
+
+    #[inline(always)]
+    fn flow_hash(&self, table: &TableRef, flow: &FlowKey, by: HashKey) -> u64 {
+        apart::flow_hash(table, flow, by as u8)
+    }
+
+    #[inline(always)]
+    fn keyed_hash(&self, flow: &FlowKey, service: ServiceId) -> u64 {
+        apart::keyed_hash(flow, service.0)
+    }
+
+    #[inline(always)]
+    fn consult(&self, service: ServiceId, parsed: &Parsed, spot: Spot) -> Choice {
+        Choice::from_word(apart::consult(service.0, parsed, spot.0))
+    }
+
+    #[inline(always)]
+    fn belonging(&self, service: ServiceId, flow: &FlowKey, slot: Slot) -> Choice {
+        Choice::from_word(apart::belonging(service.0, flow, slot.0))
+    }
+
+    #[inline(always)]
+    fn remember(&self, hash: u64, service: ServiceId, memo: Memo) -> bool {
+        apart::remember(hash, service.0, memo.0) != 0
     }
 }

@@ -1,50 +1,71 @@
 //! Answers in place of a backend's, from the VIP.
 
+use guideway_wire::reply::Complaint;
 use guideway_wire::{IpProtocol, Packet, Parsed, reply};
 
 use crate::State;
 use crate::outcome::{Answer, Drop, Event, Outcome, Pass};
-use crate::record::{NoBackendRule, Policy};
 
-/// The service has no backend: a reset or "port unreachable", or silence, as it says.
-#[inline(never)]
-pub fn no_backend<P: Packet, S: State>(
-    packet: &mut P,
-    parsed: &Parsed,
-    policy: Policy,
-    state: &S,
-) -> Outcome {
-    if policy.no_backend() == NoBackendRule::Drop {
-        return Drop::NoBackend.outcome();
+/// What is to be answered, in one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question(u64);
+
+impl Question {
+    /// The service has no backend: a reset or "port unreachable".
+    pub const NO_BACKEND: Question = Question(0);
+    /// A TCP packet whose connection is lost: a reset, so that the client does not wait. Never a reset for a reset.
+    pub const ORPHAN: Question = Question(1);
+    /// An echo request to a VIP. One that comes in fragments is left to the host.
+    pub const ECHO: Question = Question(2);
+    const TOO_BIG: u64 = 3;
+
+    /// The largest packet that fits has `mtu` bytes.
+    #[inline(always)]
+    pub const fn too_big(mtu: u32) -> Question {
+        Question(Self::TOO_BIG | ((mtu as u64) << 32))
     }
-    if parsed.protocol() == IpProtocol::TCP {
-        return match reply::tcp_reset(packet, parsed) {
-            Ok(()) => Answer::Reset.outcome(),
-            Err(_) => Drop::NoBackendUnanswered.outcome(),
-        };
+
+    /// The number, to hand it over; see [`Question::from_word`].
+    #[inline(always)]
+    pub const fn word(self) -> u64 {
+        self.0
     }
-    if !state.allow_icmp() {
-        state.event(Event::IcmpRateLimited);
-        return Drop::NoBackendUnanswered.outcome();
+
+    /// The question whose number this is.
+    #[inline(always)]
+    pub const fn from_word(word: u64) -> Question {
+        Question(word)
     }
-    match reply::port_unreachable(packet, parsed) {
-        Ok(()) => Answer::Unreachable.outcome(),
-        Err(_) => Drop::NoBackendUnanswered.outcome(),
+
+    #[inline(always)]
+    const fn mtu(self) -> Option<u32> {
+        if self.0 as u32 as u64 == Self::TOO_BIG { Some((self.0 >> 32) as u32) } else { None }
     }
 }
 
-/// A TCP packet whose connection is lost: a reset, so that the client does not wait. Never a reset for a reset.
+/// Turns the packet into its answer, or says why it gets none. What is ICMP is subject to the rate limit.
+#[inline(always)]
+pub fn give<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, question: Question, state: &S) -> Outcome {
+    match question {
+        Question::ORPHAN => reset(packet, parsed, Drop::Orphan),
+        Question::NO_BACKEND if parsed.protocol() == IpProtocol::TCP => {
+            reset(packet, parsed, Drop::NoBackendUnanswered)
+        }
+        Question::ECHO => echo(packet, parsed, state),
+        _ => complain(packet, parsed, question.mtu(), state),
+    }
+}
+
 #[inline(never)]
-pub fn orphan<P: Packet>(packet: &mut P, parsed: &Parsed) -> Outcome {
+fn reset<P: Packet>(packet: &mut P, parsed: &Parsed, otherwise: Drop) -> Outcome {
     match reply::tcp_reset(packet, parsed) {
         Ok(()) => Answer::Reset.outcome(),
-        Err(_) => Drop::Orphan.outcome(),
+        Err(_) => otherwise.outcome(),
     }
 }
 
-/// An echo request to a VIP. One that comes in fragments is left to the host.
 #[inline(never)]
-pub fn echo<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, state: &S) -> Outcome {
+fn echo<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, state: &S) -> Outcome {
     if parsed.fragment.datagram_id().is_some() {
         return Pass::Icmp.outcome();
     }
@@ -58,15 +79,21 @@ pub fn echo<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, state: &S) -> 
     }
 }
 
-/// Tells the client the largest packet that fits: `mtu` bytes.
-#[inline(never)]
-pub fn too_big<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, mtu: u32, state: &S) -> Outcome {
+#[inline(always)]
+fn complain<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, mtu: Option<u32>, state: &S) -> Outcome {
     if !state.allow_icmp() {
         state.event(Event::IcmpRateLimited);
-        return Drop::TooBigRateLimited.outcome();
+        return if mtu.is_some() {
+            Drop::TooBigRateLimited.outcome()
+        } else {
+            Drop::NoBackendUnanswered.outcome()
+        };
     }
-    match reply::too_big(packet, parsed, mtu) {
-        Ok(()) => Answer::TooBig.outcome(),
-        Err(_) => Drop::TooBig.outcome(),
+    let complaint = mtu.map_or(Complaint::PortUnreachable, |mtu| Complaint::TooBig { mtu });
+    match (reply::icmp_error(packet, parsed, complaint), mtu) {
+        (Ok(()), Some(_)) => Answer::TooBig.outcome(),
+        (Ok(()), None) => Answer::Unreachable.outcome(),
+        (Err(_), Some(_)) => Drop::TooBig.outcome(),
+        (Err(_), None) => Drop::NoBackendUnanswered.outcome(),
     }
 }

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::State;
 use crate::outcome::Event;
-use crate::record::{Class, Entry, Info, Tag};
+use crate::record::{Class, Entry, Info, ServiceId, Tag};
 use crate::service::Target;
 
 /// A live entry, as it was when it was found.
@@ -18,15 +18,31 @@ pub struct Found<'a> {
     pub info: Info,
 }
 
-/// What is to be remembered of a flow. By reference, since a function of the BPF target has five arguments at most.
-#[derive(Clone, Copy, Debug)]
-pub struct Memo {
-    /// The local index of its backend.
-    pub backend: u16,
-    /// Its phase.
-    pub class: Class,
-    /// Its slot in the active table.
-    pub slot: u32,
+/// What is to be remembered of a flow, in one number: bits 0–15 backend, 16–23 phase, 32–63 slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memo(pub u64);
+
+impl Memo {
+    /// The flow is on the backend with this local index, in this phase, and falls into this slot of the active table.
+    #[inline(always)]
+    pub const fn new(backend: u16, class: Class, slot: u32) -> Memo {
+        Memo(backend as u64 | ((class as u64) << 16) | ((slot as u64) << 32))
+    }
+
+    #[inline(always)]
+    const fn backend(self) -> u16 {
+        self.0 as u16
+    }
+
+    #[inline(always)]
+    const fn slot(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    #[inline(always)]
+    const fn tag(self, hash: u64) -> Tag {
+        Tag(Tag::new(hash, self.backend(), Class::HalfOpen).0 & !7 | (self.0 >> 16) & 7)
+    }
 }
 
 /// The live entry of the flow with this keyed hash.
@@ -63,30 +79,34 @@ pub fn touch<S: State>(
     }
 }
 
-/// Remembers `memo` of the flow with this keyed hash, in place of whatever was remembered of it.
+/// Remembers `memo` of the flow with this keyed hash, in place of whatever was remembered of it. Whether it could.
 ///
 /// When nothing in the bucket may be forgotten, the flow is not remembered and the packet follows its slot.
-#[inline(never)]
-pub fn remember<S: State>(hash: u64, target: &Target<'_>, memo: &Memo, state: &S) {
-    let Memo { backend, class, slot } = *memo;
+#[inline(always)]
+pub fn remember<S: State>(hash: u64, service: ServiceId, memo: Memo, state: &S) -> bool {
+    let event = insert(hash, service, memo, state);
+    state.event(event);
+    event != Event::FlowInsertFailed
+}
+
+#[inline(always)]
+fn insert<S: State>(hash: u64, service: ServiceId, memo: Memo, state: &S) -> Event {
     let now = state.now_seconds();
-    let tag = Tag::new(hash, backend, class);
-    let info = Info::new(now, target.id, slot);
-    let Some(bucket) = state.flow_bucket(hash as u32 & state.flow_mask()) else {
-        state.event(Event::FlowInsertFailed);
-        return;
+    let tag = memo.tag(hash);
+    let info = Info::new(now, service, memo.slot());
+    let (Some(target), Some(bucket)) =
+        (Target::of(service, state), state.flow_bucket(hash as u32 & state.flow_mask()))
+    else {
+        return Event::FlowInsertFailed;
     };
     let mut best: Option<(&Entry, u64, u32)> = None;
     for entry in &bucket.entries {
         let word = entry.tag.load(Relaxed);
         if Tag(word).is_of(hash) && word != 0 {
-            let live = !expired(Tag(word), entry.info(), target, now);
+            let live = !expired(Tag(word), entry.info(), &target, now);
             publish(entry, word, tag, info, state);
-            state.event(match live && Tag(word).backend() != backend {
-                true => Event::FlowRewritten,
-                false => Event::FlowInserted,
-            });
-            return;
+            let moved = live && Tag(word).backend() != memo.backend();
+            return if moved { Event::FlowRewritten } else { Event::FlowInserted };
         }
         let worth = worth(entry, word, now, state);
         if best.is_none_or(|(_, _, least)| worth < least) {
@@ -94,17 +114,13 @@ pub fn remember<S: State>(hash: u64, target: &Target<'_>, memo: &Memo, state: &S
         }
     }
     match best {
-        Some((entry, word, worth)) if worth < KEEP => {
-            if publish(entry, word, tag, info, state) {
-                state.event(Event::FlowInserted);
-                if worth >= REDUNDANT {
-                    state.event(Event::FlowEvicted);
-                }
-            } else {
-                state.event(Event::FlowInsertFailed);
+        Some((entry, word, worth)) if worth < KEEP && publish(entry, word, tag, info, state) => {
+            if worth >= REDUNDANT {
+                state.event(Event::FlowEvicted);
             }
+            Event::FlowInserted
         }
-        _ => state.event(Event::FlowInsertFailed),
+        _ => Event::FlowInsertFailed,
     }
 }
 

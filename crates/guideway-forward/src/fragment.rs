@@ -92,7 +92,7 @@ pub fn datagram_hash<S: State>(parsed: &Parsed, state: &S) -> u64 {
     };
     let key = FlowKey { src_port: (id >> 16) as u16, dst_port: id as u16, protocol, ..parsed.key };
     // 0 is a free entry.
-    state.settings().keyed_hash(&key, NO_SERVICE) | 1
+    state.keyed_hash(&key, NO_SERVICE) | 1
 }
 
 /// Where the other fragments of the datagram went, or [`FragmentPlace::NONE`].

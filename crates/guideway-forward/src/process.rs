@@ -3,20 +3,21 @@
 use guideway_wire::parse::{ParseError, destination};
 use guideway_wire::{Fragment, IcmpClass, IpProtocol, Packet, Parsed, parse};
 
+use crate::answer::Question;
 use crate::outcome::{Drop, Forward, Outcome, Pass, Verdict};
-use crate::record::{FragmentRule, NO_SERVICE};
+use crate::record::{FragmentRule, NO_SERVICE, NoBackendRule};
 use crate::send::Route;
 use crate::service::Target;
 use crate::slot::Choice;
-use crate::state::Counters;
-use crate::{State, answer, fragment, icmp, quic, send, service, slot};
+use crate::state::{Answers, Counters};
+use crate::{State, fragment, icmp, quic, send, service, slot};
 
 /// Decides what happens to a frame, rewrites it where that is its fate, and counts it: exactly one
 /// [`Outcome`](crate::Outcome) a packet, and service and backend for what is forwarded.
 ///
 /// The frame needs 84 bytes of head room for the largest tunnel; without it the packet is dropped and counted.
 #[inline(always)]
-pub fn process<P: Packet, S: State>(packet: &mut P, state: &S) -> Verdict {
+pub fn process<P: Packet, S: Answers<P>>(packet: &mut P, state: &S) -> Verdict {
     let bytes = packet.len() as u32;
     let (verdict, outcome) = match decide(packet, state) {
         Ok(forward) => {
@@ -33,7 +34,7 @@ pub fn process<P: Packet, S: State>(packet: &mut P, state: &S) -> Verdict {
 /// Each kind of packet finds its way in a function of its own, and all ways meet again here, so that the deep part of
 /// one is not under the deep part of another: the kernel gives all frames of a call chain 512 bytes together.
 #[inline(always)]
-fn decide<P: Packet, S: State>(packet: &mut P, state: &S) -> Result<Forward, Outcome> {
+fn decide<P: Packet, S: Answers<P>>(packet: &mut P, state: &S) -> Result<Forward, Outcome> {
     let parsed = &mut { Parsed::EMPTY };
     if let Err(error) = layers(packet, parsed) {
         return Err(refused(packet, state, error));
@@ -64,7 +65,7 @@ pub(crate) fn layers<P: Packet>(packet: &P, parsed: &mut Parsed) -> Result<(), P
 /// The way of a packet with ports: service, slot, backend. A first fragment goes it too, unless a later one of its
 /// datagram came before it.
 #[inline(always)]
-fn flow<'a, P: Packet, S: State>(
+fn flow<'a, P: Packet, S: Answers<P>>(
     packet: &mut P,
     parsed: &Parsed,
     route: &mut Option<Route<'a>>,
@@ -77,7 +78,7 @@ fn flow<'a, P: Packet, S: State>(
         return reason.outcome();
     }
     let Some(place) = slot::place(&target, &parsed.key, state) else {
-        return answer::no_backend(packet, parsed, target.policy, state);
+        return no_backend(packet, parsed, &target, state);
     };
     let first = matches!(parsed.fragment, Fragment::First { .. });
     if first && target.policy.fragments() == FragmentRule::Drop {
@@ -95,8 +96,21 @@ fn flow<'a, P: Packet, S: State>(
             *route = Some(Route::new(&target, local, place.hash));
             Outcome::Forwarded
         }
-        None if choice == Choice::ORPHAN => answer::orphan(packet, parsed),
-        None => answer::no_backend(packet, parsed, target.policy, state),
+        None if choice == Choice::ORPHAN => state.answer(packet, parsed, Question::ORPHAN),
+        None => no_backend(packet, parsed, &target, state),
+    }
+}
+
+#[inline(always)]
+fn no_backend<P: Packet, S: Answers<P>>(
+    packet: &mut P,
+    parsed: &Parsed,
+    target: &Target<'_>,
+    state: &S,
+) -> Outcome {
+    match target.policy.no_backend() {
+        NoBackendRule::Drop => Drop::NoBackend.outcome(),
+        NoBackendRule::Reject => state.answer(packet, parsed, Question::NO_BACKEND),
     }
 }
 
@@ -118,7 +132,7 @@ fn choose<P: Packet, S: State>(
             return choice;
         }
     }
-    slot::choose_udp(target, &parsed.key, place, state)
+    slot::choose_udp(target, parsed, place, state)
 }
 
 /// What no service is for. If it is the first fragment of a datagram to a VIP, the others are the host's as well.
@@ -132,13 +146,13 @@ fn unserved<S: State>(parsed: &Parsed, state: &S) -> Outcome {
 }
 
 /// What is neither TCP nor UDP nor an ICMP error: echo requests, tunnels, and what no service can be for.
-#[inline(never)]
-fn other_protocol<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, state: &S) -> Outcome {
+#[inline(always)]
+fn other_protocol<P: Packet, S: Answers<P>>(packet: &mut P, parsed: &Parsed, state: &S) -> Outcome {
     if state.vip(&parsed.key.dst.octets()).is_none() {
         return Pass::NotVip.outcome();
     }
     match parsed.icmp {
-        IcmpClass::EchoRequest => answer::echo(packet, parsed, state),
+        IcmpClass::EchoRequest => state.answer(packet, parsed, Question::ECHO),
         IcmpClass::EchoReply | IcmpClass::Other | IcmpClass::Error => Pass::Icmp.outcome(),
         IcmpClass::None => service::unserved(parsed.protocol()).outcome(),
     }

@@ -6,12 +6,12 @@ use guideway_wire::{
     EncapError, EncapSpec, IcmpClass, IpProtocol, IpVersion, MacAddr, Outer, Packet, Parsed, Tunnel,
 };
 
+use crate::answer::Question;
 use crate::outcome::{Drop, Forward, Outcome};
 use crate::record::backend::{Backend, BackendState, Status};
 use crate::record::{Service, ServiceId};
 use crate::service::Target;
-use crate::state::Backends;
-use crate::{State, answer};
+use crate::state::{Answers, Backends};
 
 /// The least MTU that an IPv4 link has (RFC 791): a way that carries less is not worth telling.
 const MIN_MTU_V4: u32 = 68;
@@ -35,7 +35,7 @@ impl<'a> Route<'a> {
 
 /// Wraps the packet for the backend that the route leads to and names the interface that it leaves by.
 #[inline(always)]
-pub fn to_backend<P: Packet, S: State>(
+pub fn to_backend<P: Packet, S: Answers<P>>(
     packet: &mut P,
     parsed: &Parsed,
     route: &Route<'_>,
@@ -107,7 +107,7 @@ pub(crate) fn wrap<P: Packet>(
 /// IPv4 without DF is told too. A router would fragment, but here one packet comes in and one goes out, and hosts lower
 /// their path MTU by this message whether or not they set DF. In silence every full-size fragment would be lost for good.
 #[inline(never)]
-fn does_not_fit<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, room: u32, state: &S) -> Outcome {
+fn does_not_fit<P: Packet, S: Answers<P>>(packet: &mut P, parsed: &Parsed, room: u32, state: &S) -> Outcome {
     if parsed.icmp == IcmpClass::Error || parsed.fragment.is_later() {
         return Drop::TooBig.outcome();
     }
@@ -118,7 +118,7 @@ fn does_not_fit<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, room: u32,
     if told < MIN_MTU_V4 || parsed.ip_length as u32 <= told {
         return Drop::TooBig.outcome();
     }
-    answer::too_big(packet, parsed, told, state)
+    state.answer(packet, parsed, Question::too_big(told))
 }
 
 #[inline(always)]

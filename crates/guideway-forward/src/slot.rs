@@ -5,7 +5,7 @@ use guideway_wire::{FlowKey, HashKey, IpProtocol, Parsed, TcpFlags};
 use crate::State;
 use crate::flow::{self, Found, Memo};
 use crate::outcome::Event;
-use crate::record::{BackendState, Class, NO_BACKEND, OrphanRule, Slot, TableRef, UdpRule};
+use crate::record::{BackendState, Class, NO_BACKEND, OrphanRule, ServiceId, Slot, TableRef, UdpRule};
 use crate::service::Target;
 use crate::state::Backends;
 
@@ -18,6 +18,32 @@ pub struct Place {
     pub index: u32,
     /// The flow hash. Its upper half also feeds the outer headers.
     pub hash: u64,
+}
+
+impl Place {
+    /// Slot and index without the hash.
+    #[inline(always)]
+    pub const fn spot(&self) -> Spot {
+        Spot(self.slot.0 as u64 | ((self.index as u64) << 32))
+    }
+}
+
+/// A slot word and its index in the table, in one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot(pub u64);
+
+impl Spot {
+    /// The slot word, as it was read.
+    #[inline(always)]
+    pub const fn slot(self) -> Slot {
+        Slot(self.0 as u32)
+    }
+
+    /// The slot's index in the table.
+    #[inline(always)]
+    pub const fn index(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
 }
 
 /// Which backend, by local index; or what else is to be done. One number, as is everything that a function of the
@@ -41,6 +67,18 @@ impl Choice {
         Choice(local & 0x7fff)
     }
 
+    /// The number, to hand it over; see [`Choice::from_word`].
+    #[inline(always)]
+    pub const fn word(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The choice whose number this is.
+    #[inline(always)]
+    pub const fn from_word(word: u32) -> Choice {
+        Choice(word as u16)
+    }
+
     /// The local index, if this is a backend.
     #[inline(always)]
     pub const fn backend(self) -> Option<u16> {
@@ -58,7 +96,7 @@ pub fn place<S: State>(target: &Target<'_>, flow: &FlowKey, state: &S) -> Option
 #[inline(always)]
 pub fn place_in<S: State>(table: &TableRef, flow: &FlowKey, by: HashKey, state: &S) -> Option<Place> {
     let (offset, size) = table.place();
-    let hash = table.hash(flow, by);
+    let hash = state.flow_hash(table, flow, by);
     let index = hash.checked_rem(size as u64)? as u32;
     Some(Place { slot: state.slot(offset, index)?, index, hash })
 }
@@ -69,21 +107,17 @@ pub fn choose_tcp<S: State>(target: &Target<'_>, parsed: &Parsed, place: &Place,
     if place.slot.is_settled() && !target.active.prior() && !target.policy.track_tcp() {
         return Choice::of(place.slot.current());
     }
-    if parsed.tcp_flags.opens() {
-        open(target, &parsed.key, place, state)
-    } else {
-        resume(target, parsed, place, state)
-    }
+    state.consult(target.id, parsed, place.spot())
 }
 
 /// The backend of a packet of a protocol without an opening packet.
 #[inline(always)]
-pub fn choose_udp<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S) -> Choice {
+pub fn choose_udp<S: State>(target: &Target<'_>, parsed: &Parsed, place: &Place, state: &S) -> Choice {
     let settled = place.slot.is_settled() && !target.active.prior();
     match target.policy.udp() {
         UdpRule::Rehash => Choice::of(place.slot.current()),
         UdpRule::Grace if settled => Choice::of(place.slot.current()),
-        UdpRule::Grace | UdpRule::Track => continue_udp(target, flow, place, state),
+        UdpRule::Grace | UdpRule::Track => state.consult(target.id, parsed, place.spot()),
     }
 }
 
@@ -91,16 +125,19 @@ pub fn choose_udp<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, 
 #[inline(always)]
 pub fn choose_for_error<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S) -> Choice {
     let current = place.slot.current();
-    let local = match belonging(target, flow, place.slot, state) {
-        Choice::OLDER => older_owner(target, flow, place, flow.protocol == IpProtocol::UDP, state),
+    let local = match state.belonging(target.id, flow, place.slot) {
+        Choice::OLDER => older_owner(target, flow, place.slot, flow.protocol == IpProtocol::UDP, state),
         choice => choice.backend().unwrap_or(current),
     };
     Choice::of(if usable(target, local, place.slot, state) { local } else { current })
 }
 
 /// Where a flow belongs, as far as the flow table and the slot's flags tell: to a backend, to the older owner, or open.
-#[inline(never)]
-fn belonging<S: State>(target: &Target<'_>, flow: &FlowKey, slot: Slot, state: &S) -> Choice {
+#[inline(always)]
+pub fn belonging<S: State>(service: ServiceId, flow: &FlowKey, slot: Slot, state: &S) -> Choice {
+    let Some(target) = &Target::of(service, state) else {
+        return Choice::OPEN;
+    };
     let settled = slot.is_settled() && !target.active.prior();
     let udp = flow.protocol == IpProtocol::UDP;
     let remembers = if udp {
@@ -111,7 +148,7 @@ fn belonging<S: State>(target: &Target<'_>, flow: &FlowKey, slot: Slot, state: &
     if !remembers {
         return Choice::OPEN;
     }
-    let hash = state.settings().keyed_hash(flow, target.id);
+    let hash = state.keyed_hash(flow, target.id);
     match flow::find(hash, target, state.now_seconds(), state) {
         Some(found) => Choice::of(found.tag.backend()),
         None if settled || udp && !slot.in_grace() && !target.active.in_grace() => Choice::OPEN,
@@ -134,45 +171,60 @@ pub fn usable<S: State>(target: &Target<'_>, local: u16, slot: Slot, state: &S) 
     }
 }
 
+/// The backend of a packet where slots are unsettled or flows are tracked: as the flow table says, and remembered in it.
+#[inline(always)]
+pub fn consult<S: State>(service: ServiceId, parsed: &Parsed, spot: Spot, state: &S) -> Choice {
+    let Some(target) = &Target::of(service, state) else {
+        return Choice::NO_BACKEND;
+    };
+    if parsed.protocol() != IpProtocol::TCP {
+        continue_udp(target, &parsed.key, spot, state)
+    } else if parsed.tcp_flags.opens() {
+        open(target, &parsed.key, spot, state)
+    } else {
+        resume(target, parsed, spot, state)
+    }
+}
+
 /// A SYN: the present owner, whatever was remembered of this tuple before.
-#[inline(never)]
-fn open<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S) -> Choice {
-    let current = place.slot.current();
+#[inline(always)]
+fn open<S: State>(target: &Target<'_>, flow: &FlowKey, spot: Spot, state: &S) -> Choice {
+    let current = spot.slot().current();
     if current != NO_BACKEND {
-        let hash = state.settings().keyed_hash(flow, target.id);
-        flow::remember(hash, target, &memo(current, Class::HalfOpen, place), state);
+        let hash = state.keyed_hash(flow, target.id);
+        state.remember(hash, target.id, memo(current, Class::HalfOpen, spot));
     }
     Choice::of(current)
 }
 
 /// Any other TCP packet where slots are unsettled or flows are tracked: where it is remembered, or with the owner
 /// that older flows belong to.
-#[inline(never)]
-fn resume<S: State>(target: &Target<'_>, parsed: &Parsed, place: &Place, state: &S) -> Choice {
+#[inline(always)]
+fn resume<S: State>(target: &Target<'_>, parsed: &Parsed, spot: Spot, state: &S) -> Choice {
     let (flow, flags) = (&parsed.key, parsed.tcp_flags);
-    let hash = state.settings().keyed_hash(flow, target.id);
+    let hash = state.keyed_hash(flow, target.id);
     let now = state.now_seconds();
     let ends = flags.has(TcpFlags::FIN) || flags.has(TcpFlags::RST);
     if let Some(found) = flow::find(hash, target, now, state) {
         state.event(Event::FlowHit);
         let local = found.tag.backend();
-        if usable(target, local, place.slot, state) {
+        if usable(target, local, spot.slot(), state) {
             let class = match found.tag.class() {
                 _ if ends => Class::Closing,
                 Class::HalfOpen => Class::Confirmed,
                 class => class,
             };
-            flow::touch(&found, target, class, (now, place.index), state);
+            flow::touch(&found, target, class, (now, spot.index()), state);
             return Choice::of(local);
         }
         state.event(Event::FlowVoid);
     } else {
         state.event(Event::FlowMiss);
-        let older = older_owner(target, flow, place, false, state);
-        if usable(target, older, place.slot, state) {
+        let older = older_owner(target, flow, spot.slot(), false, state);
+        if usable(target, older, spot.slot(), state) {
             if !flags.has(TcpFlags::RST) {
                 let class = if ends { Class::Closing } else { Class::Old };
-                flow::remember(hash, target, &memo(older, class, place), state);
+                state.remember(hash, target.id, memo(older, class, spot));
                 state.event(Event::FlowAdopted);
             }
             return Choice::of(older);
@@ -182,25 +234,25 @@ fn resume<S: State>(target: &Target<'_>, parsed: &Parsed, place: &Place, state: 
     if target.policy.orphans() == OrphanRule::Reset {
         return Choice::ORPHAN;
     }
-    let current = place.slot.current();
+    let current = spot.slot().current();
     if current != NO_BACKEND && !flags.has(TcpFlags::RST) {
         let class = if ends { Class::Closing } else { Class::Old };
-        flow::remember(hash, target, &memo(current, class, place), state);
+        state.remember(hash, target.id, memo(current, class, spot));
     }
     Choice::of(current)
 }
 
 /// A UDP packet where slots are unsettled or flows are tracked.
-#[inline(never)]
-fn continue_udp<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S) -> Choice {
-    let hash = state.settings().keyed_hash(flow, target.id);
+#[inline(always)]
+fn continue_udp<S: State>(target: &Target<'_>, flow: &FlowKey, spot: Spot, state: &S) -> Choice {
+    let hash = state.keyed_hash(flow, target.id);
     let now = state.now_seconds();
     let found = flow::find(hash, target, now, state);
     let local = match &found {
-        Some(found) => known_udp(found, target, place, state),
+        Some(found) => known_udp(found, target, spot, state),
         None => {
             state.event(Event::FlowMiss);
-            unknown_udp(target, flow, place, state)
+            unknown_udp(target, flow, spot, state)
         }
     };
     if local == NO_BACKEND {
@@ -208,33 +260,35 @@ fn continue_udp<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, st
     }
     match &found {
         Some(found) if found.tag.backend() == local => {
-            flow::touch(found, target, Class::Udp, (now, place.index), state);
+            flow::touch(found, target, Class::Udp, (now, spot.index()), state);
         }
-        _ => flow::remember(hash, target, &memo(local, Class::Udp, place), state),
+        _ => {
+            state.remember(hash, target.id, memo(local, Class::Udp, spot));
+        }
     }
     Choice::of(local)
 }
 
 #[inline(always)]
-fn known_udp<S: State>(found: &Found<'_>, target: &Target<'_>, place: &Place, state: &S) -> u16 {
+fn known_udp<S: State>(found: &Found<'_>, target: &Target<'_>, spot: Spot, state: &S) -> u16 {
     let local = found.tag.backend();
-    if usable(target, local, place.slot, state) {
+    if usable(target, local, spot.slot(), state) {
         state.event(Event::FlowHit);
         return local;
     }
     state.event(Event::FlowVoid);
-    place.slot.current()
+    spot.slot().current()
 }
 
 #[inline(always)]
-fn unknown_udp<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, state: &S) -> u16 {
-    let older = older_owner(target, flow, place, true, state);
-    if usable(target, older, place.slot, state) { older } else { place.slot.current() }
+fn unknown_udp<S: State>(target: &Target<'_>, flow: &FlowKey, spot: Spot, state: &S) -> u16 {
+    let older = older_owner(target, flow, spot.slot(), true, state);
+    if usable(target, older, spot.slot(), state) { older } else { spot.slot().current() }
 }
 
 #[inline(always)]
-const fn memo(backend: u16, class: Class, place: &Place) -> Memo {
-    Memo { backend, class, slot: place.index }
+const fn memo(backend: u16, class: Class, spot: Spot) -> Memo {
+    Memo::new(backend, class, spot.index())
 }
 
 /// To whom a flow belongs that may be older than the last change: by the prior table while one is consulted.
@@ -242,7 +296,7 @@ const fn memo(backend: u16, class: Class, place: &Place) -> Memo {
 /// A UDP flow is older only while a change is in its grace, and a change of size or seed has one of its own; after it
 /// every older flow has been seen.
 #[inline(always)]
-fn older_owner<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, udp: bool, state: &S) -> u16 {
+fn older_owner<S: State>(target: &Target<'_>, flow: &FlowKey, slot: Slot, udp: bool, state: &S) -> u16 {
     let by_prior = if udp { target.active.in_grace() } else { target.active.prior() };
     if by_prior {
         let prior = target.service.other_table(target.active);
@@ -251,5 +305,5 @@ fn older_owner<S: State>(target: &Target<'_>, flow: &FlowKey, place: &Place, udp
             None => NO_BACKEND,
         };
     }
-    place.slot.owner(!udp || place.slot.in_grace())
+    slot.owner(!udp || slot.in_grace())
 }

@@ -6,8 +6,15 @@
 
 use crate::word::AtomicU64;
 
+use guideway_wire::{FlowKey, HashKey, Packet, Parsed};
+
+use crate::answer::{self, Question};
+use crate::flow::{self, Memo};
 use crate::outcome::{Event, Outcome};
-use crate::record::{Backend, Bucket, FragmentBucket, Service, ServiceId, ServiceKey, Settings, Slot, Vip};
+use crate::record::{
+    Backend, Bucket, FragmentBucket, Service, ServiceId, ServiceKey, Settings, Slot, TableRef, Vip,
+};
+use crate::slot::{self, Choice, Spot};
 
 /// Finding services.
 pub trait Services {
@@ -85,7 +92,50 @@ pub trait Counters {
 }
 
 /// All that a decision needs.
-pub trait State: Services + Slots + Backends + Flows + Clock + Counters {
+///
+/// The heavy steps are methods, so that an engine can make functions of their own of them: the kernel's verifier
+/// follows every call with all that it knows of the caller, and so over and over, but what takes nothing except
+/// numbers, the packet and plain data it can check once and for all. What is provided here are the steps themselves.
+pub trait State: Services + Slots + Backends + Flows + Clock + Counters + Sized {
     /// What holds for the whole machine.
     fn settings(&self) -> &Settings;
+
+    /// The flow's hash in a table of a service; see [`TableRef::hash`].
+    #[inline(always)]
+    fn flow_hash(&self, table: &TableRef, flow: &FlowKey, by: HashKey) -> u64 {
+        table.hash(flow, by)
+    }
+
+    /// The secret hash of a flow of `service`; see [`Settings::keyed_hash`].
+    #[inline(always)]
+    fn keyed_hash(&self, flow: &FlowKey, service: ServiceId) -> u64 {
+        self.settings().keyed_hash(flow, service)
+    }
+
+    /// The backend of a packet that the slot alone does not tell; see [`slot::consult`].
+    #[inline(always)]
+    fn consult(&self, service: ServiceId, parsed: &Parsed, spot: Spot) -> Choice {
+        slot::consult(service, parsed, spot, self)
+    }
+
+    /// Where an ICMP error's flow belongs, as far as it is remembered; see [`slot::belonging`].
+    #[inline(always)]
+    fn belonging(&self, service: ServiceId, flow: &FlowKey, slot: Slot) -> Choice {
+        slot::belonging(service, flow, slot, self)
+    }
+
+    /// Remembers `memo` of the flow of `service` with this keyed hash; see [`flow::remember`].
+    #[inline(always)]
+    fn remember(&self, hash: u64, service: ServiceId, memo: Memo) -> bool {
+        flow::remember(hash, service, memo, self)
+    }
+}
+
+/// A state of an engine whose packets are `P`.
+pub trait Answers<P: Packet>: State {
+    /// Answers the packet; see [`answer::give`].
+    #[inline(always)]
+    fn answer(&self, packet: &mut P, parsed: &Parsed, question: Question) -> Outcome {
+        answer::give(packet, parsed, question, self)
+    }
 }

@@ -187,8 +187,8 @@ proptest! {
             let found = flow::find(hash, &target, now, &memory).map(|found| found.tag.backend());
             let expected = model.get(&hash).filter(|(_, seen)| now - seen <= 900).map(|(backend, _)| *backend);
             prop_assert_eq!(found, expected);
-            let memo = flow::Memo { backend, class: Class::Confirmed, slot: 0 };
-            flow::remember(hash, &target, &memo, &memory);
+            let memo = flow::Memo::new(backend, Class::Confirmed, 0);
+            flow::remember(hash, target.id, memo, &memory);
             model.insert(hash, (backend, now));
         }
         prop_assert_eq!(memory.events(Event::FlowEvicted), 0);

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use guideway_forward::outcome::Kind;
-use guideway_forward::record::ServiceId;
+use guideway_forward::record::{Books, ServiceId};
 use guideway_forward::{Event, Outcome};
 
 /// Packets and their bytes.
@@ -22,6 +22,12 @@ impl std::ops::AddAssign for Count {
     fn add_assign(&mut self, other: Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;
+    }
+}
+
+impl From<guideway_forward::record::Tally> for Count {
+    fn from(tally: guideway_forward::record::Tally) -> Self {
+        Self { packets: tally.packets, bytes: tally.bytes }
     }
 }
 
@@ -164,6 +170,17 @@ impl Default for Totals {
 }
 
 impl Totals {
+    /// Adds what one CPU counted.
+    pub fn add(&mut self, books: &Books) {
+        self.received += books.received.into();
+        for (total, tally) in self.outcomes.iter_mut().zip(&books.outcomes) {
+            *total += Count::from(*tally);
+        }
+        for (total, count) in self.events.iter_mut().zip(&books.events) {
+            *total += count;
+        }
+    }
+
     /// Packets with this outcome.
     pub fn outcome(&self, outcome: Outcome) -> Count {
         self.outcomes[outcome.index() as usize]

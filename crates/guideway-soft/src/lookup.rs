@@ -157,8 +157,18 @@ impl Around {
     }
 }
 
+/// What is known of the address or prefix of each binding, by itself and by all prefixes around it: the address, its
+/// significant bits, and that.
+pub fn vips(bindings: &[Binding]) -> impl Iterator<Item = ([u8; 16], u8, Vip)> + '_ {
+    let around = Around::build(bindings);
+    bindings.iter().map(move |binding| {
+        (mask(binding.address, binding.prefix_bits), binding.prefix_bits, around.vip(binding))
+    })
+}
+
 impl Binding {
-    fn key(&self) -> ServiceKey {
+    /// The key that it is found by, with the bits after the prefix cleared.
+    pub fn key(&self) -> ServiceKey {
         ServiceKey::new(mask(self.address, self.prefix_bits), self.port, self.protocol)
     }
 }

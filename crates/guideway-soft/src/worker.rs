@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use guideway_forward::record::{
     Backend, Bucket, FragmentBucket, Service, ServiceId, ServiceKey, Settings, Slot, Vip,
 };
-use guideway_forward::state::{Backends, Clock, Counters, Flows, Services, Slots};
+use guideway_forward::state::{Answers, Backends, Clock, Counters, Flows, Services, Slots};
 use guideway_forward::{Event, Outcome, State, Verdict};
 use guideway_wire::Packet;
 
@@ -169,6 +169,8 @@ impl Counters for Worker {
         self.memory.shard(self.thread).event(event);
     }
 }
+
+impl<P: Packet> Answers<P> for Worker {}
 
 impl State for Worker {
     #[inline(always)]

@@ -63,13 +63,7 @@ pub enum ReplyError {
 /// See [`ReplyError`]. Forbidden in answer to ICMP errors, later fragments, and packets from or to group addresses.
 #[inline(always)]
 pub fn too_big<P: Packet>(packet: &mut P, parsed: &Parsed, mtu: u32) -> Result<(), ReplyError> {
-    let word = match parsed.ip {
-        IpVersion::V4 if mtu > u16::MAX as u32 => u16::MAX as u32,
-        IpVersion::V6 if mtu < MIN_MTU_V6 => MIN_MTU_V6,
-        _ => mtu,
-    };
-    let v4 = [IcmpHeader::UNREACHABLE, IcmpHeader::FRAGMENTATION_NEEDED];
-    error(packet, parsed, v4, [Icmpv6Header::PACKET_TOO_BIG, 0], word)
+    icmp_error(packet, parsed, Complaint::TooBig { mtu })
 }
 
 /// Turns the frame into "port unreachable" (RFC 792, RFC 4443 §3.1), from its destination to its source: what a host
@@ -79,19 +73,52 @@ pub fn too_big<P: Packet>(packet: &mut P, parsed: &Parsed, mtu: u32) -> Result<(
 /// As [`too_big`].
 #[inline(always)]
 pub fn port_unreachable<P: Packet>(packet: &mut P, parsed: &Parsed) -> Result<(), ReplyError> {
-    let v4 = [IcmpHeader::UNREACHABLE, IcmpHeader::PORT_UNREACHABLE];
-    error(packet, parsed, v4, [Icmpv6Header::UNREACHABLE, Icmpv6Header::PORT_UNREACHABLE], 0)
+    icmp_error(packet, parsed, Complaint::PortUnreachable)
 }
 
-/// Turns the frame into an ICMP error that quotes it. `v4` and `v6` are type and code in either family; `word` is the
-/// field behind the checksum, of which IPv4 has the lower half alone.
+/// What an ICMP error complains of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Complaint {
+    /// See [`too_big`].
+    TooBig {
+        /// The largest IP packet that would have fitted, bytes.
+        mtu: u32,
+    },
+    /// See [`port_unreachable`].
+    PortUnreachable,
+}
+
+impl Complaint {
+    /// Type and code, and the field behind the checksum, of which IPv4 has the lower half alone.
+    #[inline(always)]
+    const fn fields(self, ip: IpVersion) -> ([u8; 2], u32) {
+        match (self, ip) {
+            (Self::TooBig { mtu }, IpVersion::V4) => {
+                let told = if mtu > u16::MAX as u32 { u16::MAX as u32 } else { mtu };
+                ([IcmpHeader::UNREACHABLE, IcmpHeader::FRAGMENTATION_NEEDED], told)
+            }
+            (Self::TooBig { mtu }, IpVersion::V6) => {
+                ([Icmpv6Header::PACKET_TOO_BIG, 0], if mtu < MIN_MTU_V6 { MIN_MTU_V6 } else { mtu })
+            }
+            (Self::PortUnreachable, IpVersion::V4) => {
+                ([IcmpHeader::UNREACHABLE, IcmpHeader::PORT_UNREACHABLE], 0)
+            }
+            (Self::PortUnreachable, IpVersion::V6) => {
+                ([Icmpv6Header::UNREACHABLE, Icmpv6Header::PORT_UNREACHABLE], 0)
+            }
+        }
+    }
+}
+
+/// Turns the frame into an ICMP error that quotes it. Head room as for [`too_big`].
+///
+/// # Errors
+/// As [`too_big`].
 #[inline(always)]
-fn error<P: Packet>(
+pub fn icmp_error<P: Packet>(
     packet: &mut P,
     parsed: &Parsed,
-    v4: [u8; 2],
-    v6: [u8; 2],
-    word: u32,
+    complaint: Complaint,
 ) -> Result<(), ReplyError> {
     if parsed.fragment.is_later() || parsed.icmp == IcmpClass::Error || !answerable(packet, parsed) {
         return Err(ReplyError::Forbidden);
@@ -110,14 +137,14 @@ fn error<P: Packet>(
     packet.grow_head(header_len.wrapping_add(IcmpHeader::LEN)).ok_or(ReplyError::NoHeadRoom)?;
     link.write(packet).ok_or(ReplyError::Mismatch)?;
     let length = IcmpHeader::LEN.wrapping_add(quote) as u16;
+    let ([kind, code], word) = complaint.fields(parsed.ip);
+    let quoted = quoted.add_u16(u16::from_be_bytes([kind, code])).add_u32(word);
     let written = match parsed.ip {
         IpVersion::V4 => {
-            let [kind, code] = v4;
-            let sum = quoted.add_u16(u16::from_be_bytes(v4)).add_u32(word);
             let icmp = IcmpHeader {
                 kind,
                 code,
-                checksum: U16::new(sum.checksum()),
+                checksum: U16::new(quoted.checksum()),
                 word1: U16::ZERO,
                 word2: U16::new(word as u16),
             };
@@ -126,12 +153,8 @@ fn error<P: Packet>(
             packet.write(parsed.l2_len, &Joined { ip, payload: icmp })
         }
         IpVersion::V6 => {
-            let [kind, code] = v6;
             let key = &parsed.key;
-            let sum = quoted
-                .add_pseudo_header(&key.dst, &key.src, IpProtocol::ICMPV6, length as u32)
-                .add_u16(u16::from_be_bytes(v6))
-                .add_u32(word);
+            let sum = quoted.add_pseudo_header(&key.dst, &key.src, IpProtocol::ICMPV6, length as u32);
             let icmp = Icmpv6Header { kind, code, checksum: U16::new(sum.checksum()), word: U32::new(word) };
             let ip = ipv6_back(key, IpProtocol::ICMPV6, length, 0);
             packet.write(parsed.l2_len, &Joined { ip, payload: icmp })

@@ -1,6 +1,10 @@
 //! The balancer: each packet to where `guideway-forward` says.
 #![no_std]
 #![no_main]
+#![expect(
+    missing_docs,
+    reason = "the macro that names a program's section writes a function without documentation"
+)]
 
 use aya_ebpf::bindings::xdp_action::{XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_REDIRECT, XDP_TX};
 use aya_ebpf::helpers::bpf_redirect;

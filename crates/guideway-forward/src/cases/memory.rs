@@ -4,12 +4,14 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::collections::HashMap;
 use std::vec::Vec;
 
+use guideway_wire::Packet;
+
 use crate::cases::world::World;
 use crate::outcome::{Event, Kind, Outcome};
 use crate::record::{
     Active, Backend, Bucket, FragmentBucket, NO_SERVICE, Service, ServiceId, ServiceKey, Settings, Slot, Vip,
 };
-use crate::state::{Backends, Clock, Counters, Flows, Services, Slots, State};
+use crate::state::{Answers, Backends, Clock, Counters, Flows, Services, Slots, State};
 
 /// One prefix service: address, significant bits, port, protocol, id.
 type Prefix = ([u8; 16], u32, [u8; 2], u8, ServiceId);
@@ -247,6 +249,8 @@ impl Counters for Memory {
         bump(&self.events, event.index());
     }
 }
+
+impl<P: Packet> Answers<P> for Memory {}
 
 impl State for Memory {
     fn settings(&self) -> &Settings {

@@ -159,7 +159,7 @@ impl TableRef {
     }
 
     /// The flow's hash in this table.
-    #[inline(never)]
+    #[inline(always)]
     pub fn hash(&self, flow: &FlowKey, by: HashKey) -> u64 {
         self.hasher().hash(flow, by)
     }

@@ -37,6 +37,14 @@ impl Settings {
         }
     }
 
+    /// Replaces the secret key. Whatever is remembered under another one is not found again.
+    pub fn set_flow_key(&self, flow_key: [u64; 2]) {
+        let keys: [u64; 5] = zerocopy::transmute!(FlowHasher::new(flow_key[0]));
+        for (word, key) in self.flow_key.iter().zip(flow_key).chain(self.keys.iter().zip(keys)) {
+            word.store(key, Release);
+        }
+    }
+
     /// The secret key of flow table and fragment cache.
     pub fn flow_key(&self) -> [u64; 2] {
         let [first, second] = &self.flow_key;
@@ -46,7 +54,7 @@ impl Settings {
     /// The secret hash that picks bucket (its low bits) and fingerprint (its high bits) of a flow of `service`.
     ///
     /// The service is part of it: a backend's local index means nothing to another service.
-    #[inline(never)]
+    #[inline(always)]
     pub fn keyed_hash(&self, flow: &FlowKey, service: ServiceId) -> u64 {
         let [a, b, c, d, e] = &self.keys;
         let hasher: FlowHasher =
