@@ -1,5 +1,6 @@
 //! Builds that cargo alone can't express. `cargo xtask --help` lists them; one module a command.
 
+mod bpf;
 mod source;
 mod wasm;
 
@@ -15,12 +16,15 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Build the kernel programs' objects and their manifest.
+    Bpf(bpf::Arguments),
     /// Build the laboratory page's WebAssembly module and its manifest.
     Wasm(wasm::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
+        Command::Bpf(arguments) => bpf::run(&arguments),
         Command::Wasm(arguments) => wasm::run(&arguments),
     }
 }

@@ -6,6 +6,8 @@ pub mod desired;
 pub mod drain;
 pub mod engine;
 pub mod health;
+#[cfg(feature = "xdp")]
+mod kernel;
 pub mod neighbour;
 pub mod overrides;
 pub mod state_file;

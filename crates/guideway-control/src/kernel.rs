@@ -1,0 +1,60 @@
+//! The kernel's balancer as an engine.
+
+use std::sync::atomic::AtomicU32;
+
+use guideway_forward::record::{Backend, Bucket, Service, ServiceId, Settings};
+use guideway_soft::{Binding, Count, QuicBinding};
+use guideway_xdp::Balancer;
+
+use crate::engine::{Capacity, Engine};
+
+impl Engine for Balancer {
+    fn capacity(&self) -> Capacity {
+        let limits = self.limits();
+        Capacity { services: limits.services, backends: limits.backends, slots: limits.slots }
+    }
+
+    fn now_seconds(&self) -> u32 {
+        self.now_seconds()
+    }
+
+    fn service(&self, id: ServiceId) -> Option<&Service> {
+        self.service(id)
+    }
+
+    fn backend(&self, global: u32) -> Option<&Backend> {
+        self.backend(global)
+    }
+
+    fn slots(&self) -> &[AtomicU32] {
+        self.slots()
+    }
+
+    fn flows(&self) -> &[Bucket] {
+        self.flows()
+    }
+
+    fn settings(&self) -> &Settings {
+        self.settings()
+    }
+
+    fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]) {
+        self.publish_noting(bindings, quic);
+    }
+
+    fn begin_grace(&self) -> u64 {
+        self.begin_grace()
+    }
+
+    fn grace_is_over(&self, epoch: u64) -> bool {
+        self.grace_is_over(epoch)
+    }
+
+    fn service_count(&self, id: ServiceId) -> Count {
+        self.service_count(id)
+    }
+
+    fn backend_count(&self, global: u32) -> Count {
+        self.backend_count(global)
+    }
+}

@@ -1,0 +1,232 @@
+//! The program at an interface: put there in a mode that is chosen and told, never in place of a foreign one, and taken
+//! away without touching any other.
+
+use aya::programs::links::{FdLink, PinnedLink};
+use aya::programs::xdp::{XdpLink, XdpMode};
+use aya::programs::{ProgramError, Xdp};
+
+use crate::balancer::{Balancer, PROGRAM, describe};
+use crate::error::Error;
+use crate::occupant::{Occupant, occupant};
+
+/// How the program runs at an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// In the driver, before the kernel makes anything of the packet.
+    Native,
+    /// In the kernel's network stack: for any driver, and slow.
+    Generic,
+}
+
+impl Mode {
+    /// A stable name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Mode::Native => "native",
+            Mode::Generic => "generic",
+        }
+    }
+
+    const fn flags(self) -> XdpMode {
+        match self {
+            Mode::Native => XdpMode::Driver,
+            Mode::Generic => XdpMode::Skb,
+        }
+    }
+}
+
+/// Which mode is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// This mode or none.
+    Exactly(Mode),
+    /// Native if the driver can, else generic.
+    Auto,
+}
+
+/// The program at an interface.
+#[derive(Debug)]
+pub struct Attachment {
+    /// The interface.
+    pub interface: String,
+    /// Its index.
+    pub index: u32,
+    /// How it runs there.
+    pub mode: Mode,
+    /// Why it does not run in native mode, where that was tried.
+    pub fell_back: Option<String>,
+    /// Whether it took the place of a program that an earlier process had left.
+    pub replaced: bool,
+    holder: Holder,
+}
+
+/// What keeps the program there.
+#[derive(Debug)]
+enum Holder {
+    /// A link that ends with this value.
+    Open(#[expect(dead_code, reason = "held for its drop")] FdLink),
+    /// A link that stays when the process ends.
+    Pinned(PinnedLink),
+}
+
+impl Balancer {
+    /// Puts the program at an interface. With pins (see [`Balancer::load_pinned`]) it stays when the process ends, and
+    /// takes the place of an earlier process's by one atomic update; without, it ends with the [`Attachment`].
+    ///
+    /// # Errors
+    /// [`Error::NoInterface`], [`Error::Occupied`] when a foreign program is there, [`Error::Attach`] when the driver
+    /// refuses the mode, [`Error::Pin`].
+    pub fn attach(&mut self, interface: &str, wish: Wish) -> Result<Attachment, Error> {
+        let index =
+            nix::net::if_::if_nametoindex(interface).map_err(|_| Error::NoInterface(interface.to_owned()))?;
+        let attachment = |mode, fell_back, replaced, holder| Attachment {
+            interface: interface.to_owned(),
+            index,
+            mode,
+            fell_back,
+            replaced,
+            holder,
+        };
+        if let Some((mode, link)) = self.replace(interface, index, wish)? {
+            return Ok(attachment(mode, None, true, Holder::Pinned(link)));
+        }
+        if let Some(Occupant { id, name }) = occupant(interface, index)? {
+            return Err(Error::Occupied { interface: interface.to_owned(), id, name });
+        }
+        let (mode, fell_back, link) = match wish {
+            Wish::Exactly(mode) => (mode, None, self.link(interface, index, mode)?),
+            Wish::Auto => match self.link(interface, index, Mode::Native) {
+                Ok(link) => (Mode::Native, None, link),
+                Err(native) => {
+                    let link = self.link(interface, index, Mode::Generic)?;
+                    (Mode::Generic, Some(native.to_string()), link)
+                }
+            },
+        };
+        let holder = match &self.pins {
+            None => Holder::Open(link),
+            Some(pins) => {
+                let path = pins.link(mode.as_str(), index);
+                let failed = |error: &dyn std::error::Error| Error::Pin {
+                    path: path.clone(),
+                    reason: describe(error),
+                };
+                Holder::Pinned(link.pin(&path).map_err(|error| failed(&error))?)
+            }
+        };
+        Ok(attachment(mode, fell_back, false, holder))
+    }
+
+    /// Puts this process's program in place of the one that an earlier process left at the interface.
+    fn replace(
+        &mut self,
+        interface: &str,
+        index: u32,
+        wish: Wish,
+    ) -> Result<Option<(Mode, PinnedLink)>, Error> {
+        let Some(pins) = self.pins.clone() else {
+            return Ok(None);
+        };
+        for mode in [Mode::Native, Mode::Generic] {
+            let path = pins.link(mode.as_str(), index);
+            if !path.exists() {
+                continue;
+            }
+            let failed = |reason: String| Error::Pin { path: path.clone(), reason };
+            let pinned = PinnedLink::from_pin(&path).map_err(|error| failed(describe(&error)))?;
+            if matches!(wish, Wish::Exactly(other) if other != mode) {
+                // Another mode is another hook: the old link goes first.
+                drop(pinned.unpin().map_err(|error| failed(error.to_string()))?);
+                continue;
+            }
+            let link = pinned.unpin().map_err(|error| failed(error.to_string()))?;
+            let link = XdpLink::try_from(link).map_err(|error| failed(describe(&error)))?;
+            let program = self.xdp()?;
+            match program.attach_to_link(link) {
+                Ok(id) => {
+                    let link = program.take_link(id).map_err(|error| failed(describe(&error)))?;
+                    let link = FdLink::try_from(link).map_err(|error| failed(describe(&error)))?;
+                    return Ok(Some((mode, link.pin(&path).map_err(|error| failed(describe(&error)))?)));
+                }
+                // The interface of that index is another one by now, and the link led nowhere.
+                Err(_) if occupant(interface, index)?.is_none() => {}
+                Err(error) => return Err(attach_error(interface, mode, &error)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn link(&mut self, interface: &str, index: u32, mode: Mode) -> Result<FdLink, Error> {
+        let program = self.xdp()?;
+        let id = program
+            .attach_to_if_index(index, mode.flags())
+            .map_err(|error| attach_error(interface, mode, &error))?;
+        let link = program.take_link(id).map_err(|error| attach_error(interface, mode, &error))?;
+        FdLink::try_from(link).map_err(|_| Error::Attach {
+            interface: interface.to_owned(),
+            mode: mode.as_str(),
+            reason: "this kernel has no links for XDP; Linux 5.9 is the first that has".into(),
+        })
+    }
+
+    fn xdp(&mut self) -> Result<&mut Xdp, Error> {
+        match self.ebpf.program_mut(PROGRAM) {
+            Some(aya::programs::Program::Xdp(program)) => Ok(program),
+            _ => Err(Error::Load { program: PROGRAM, reason: "the object has no such program".into() }),
+        }
+    }
+}
+
+impl Attachment {
+    /// Takes the program away from the interface: this one and no other.
+    ///
+    /// # Errors
+    /// [`Error::Pin`] when the pin of its link cannot be removed.
+    pub fn detach(self) -> Result<(), Error> {
+        match self.holder {
+            Holder::Open(_) => Ok(()),
+            Holder::Pinned(link) => {
+                let reason = |error: std::io::Error| format!("removing the pin of its link failed: {error}");
+                let failed = |error| Error::Attach {
+                    interface: self.interface.clone(),
+                    mode: self.mode.as_str(),
+                    reason: reason(error),
+                };
+                link.unpin().map(drop).map_err(failed)
+            }
+        }
+    }
+}
+
+/// What the kernel's refusal means, and what to do.
+fn attach_error(interface: &str, mode: Mode, error: &ProgramError) -> Error {
+    let code = error_code(error);
+    let remedy = match (code, mode) {
+        (Some(nix::libc::EOPNOTSUPP), Mode::Native) => {
+            "the driver has no XDP: ask for generic mode, or use a driver that has"
+        }
+        (Some(nix::libc::ERANGE | nix::libc::EMSGSIZE | nix::libc::EINVAL), Mode::Native) => {
+            "the driver's buffers do not fit: lower the interface's MTU to what one page holds (about 3,500 bytes) and \
+             switch off large receive offload"
+        }
+        (Some(nix::libc::EBUSY), _) => "another program is there already",
+        (Some(nix::libc::EPERM | nix::libc::EACCES), _) => "this process lacks CAP_NET_ADMIN",
+        _ => "see the kernel's log (`dmesg`) for what the driver says",
+    };
+    Error::Attach {
+        interface: interface.to_owned(),
+        mode: mode.as_str(),
+        reason: format!("{}; {remedy}", describe(error)),
+    }
+}
+
+fn error_code(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
+    let mut cause = Some(error);
+    while let Some(inner) = cause {
+        if let Some(code) = inner.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error) {
+            return Some(code);
+        }
+        cause = inner.source();
+    }
+    None
+}

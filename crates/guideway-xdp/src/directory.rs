@@ -1,0 +1,225 @@
+//! Where services listen, in the kernel's hash maps and tries.
+//!
+//! The kernel may give the element of a key that was removed or replaced to another key at once, while a program still
+//! looks at it. So an element is freed only when no other is taken before a grace period has passed: first all new
+//! keys, then changed ones with a wait between, then removals, and a wait before the next change takes any.
+
+use std::collections::BTreeMap;
+
+use aya::maps::lpm_trie::Key;
+use aya::maps::{HashMap, LpmTrie, Map, MapData, MapError};
+use guideway_forward::record::{PrefixKey, QuicKey, ServiceId, ServiceKey, Vip};
+use guideway_soft::QuicBinding;
+use guideway_soft::lookup::{Binding, vips};
+use zerocopy::transmute;
+
+use crate::error::Error;
+use crate::grace::Grace;
+use crate::tables::{self, Shape};
+
+/// All five maps and what this process knows to be in them.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    exact: Mirror<HashMap<MapData, [u8; 20], u16>>,
+    prefixes: Mirror<LpmTrie<MapData, [u8; 20], u16>>,
+    vips: Mirror<HashMap<MapData, [u8; 16], u32>>,
+    vip_prefixes: Mirror<LpmTrie<MapData, [u8; 16], u32>>,
+    quic: Mirror<HashMap<MapData, [u8; 16], u16>>,
+    /// Whether elements were freed since the last grace period.
+    freed: bool,
+}
+
+impl Directory {
+    /// Over the maps that `find` hands out, with what is in them now.
+    pub(crate) fn new(find: impl Fn(Shape) -> Result<Map, Error>) -> Result<Self, Error> {
+        Ok(Self {
+            exact: Mirror::new(tables::EXACT, open(tables::EXACT, &find)?)?,
+            prefixes: Mirror::new(tables::PREFIXES, open(tables::PREFIXES, &find)?)?,
+            vips: Mirror::new(tables::VIPS, open(tables::VIPS, &find)?)?,
+            vip_prefixes: Mirror::new(tables::VIP_PREFIXES, open(tables::VIP_PREFIXES, &find)?)?,
+            quic: Mirror::new(tables::QUIC, open(tables::QUIC, &find)?)?,
+            freed: true,
+        })
+    }
+
+    /// Makes the maps say this and nothing else. Each key changes at once; what a program sees between is either.
+    pub(crate) fn publish(
+        &mut self,
+        bindings: &[Binding],
+        quic: &[QuicBinding],
+        grace: &Grace,
+    ) -> Result<(), Error> {
+        let (mut exact, mut prefixes) = (BTreeMap::new(), BTreeMap::new());
+        for binding in bindings {
+            let key = binding.key();
+            if binding.prefix_bits == 128 {
+                exact.insert(transmute!(key), binding.service.0);
+            } else {
+                let bits = PrefixKey::LEADING_BITS + u32::from(binding.prefix_bits);
+                prefixes.insert((bits, rest(&key)), binding.service.0);
+            }
+        }
+        let (mut addresses, mut around) = (BTreeMap::new(), BTreeMap::new());
+        for (address, bits, vip) in vips(bindings) {
+            let vip: u32 = transmute!(vip);
+            if bits == 128 {
+                addresses.insert(address, vip);
+            } else {
+                around.insert((u32::from(bits), address), vip);
+            }
+        }
+        let quic = quic
+            .iter()
+            .map(|binding| (transmute!(QuicKey::new(binding.service, binding.server_id)), binding.backend))
+            .collect();
+        let wait = &mut Wait { freed: &mut self.freed, grace };
+        // Addresses before services and after them: a service is never without its VIP.
+        self.vips.add(&addresses, wait)?;
+        self.vip_prefixes.add(&around, wait)?;
+        self.quic.become_like(quic, wait)?;
+        self.exact.become_like(exact, wait)?;
+        self.prefixes.become_like(prefixes, wait)?;
+        self.vips.become_like(addresses, wait)?;
+        self.vip_prefixes.become_like(around, wait)
+    }
+}
+
+/// What follows the first word of a [`PrefixKey`].
+fn rest(key: &ServiceKey) -> [u8; 20] {
+    let [_, rest @ ..]: [[u8; 4]; 6] = transmute!(PrefixKey::of(key));
+    transmute!(rest)
+}
+
+/// Frees no element while one that was freed before may still be looked at.
+struct Wait<'a> {
+    freed: &'a mut bool,
+    grace: &'a Grace,
+}
+
+impl Wait<'_> {
+    /// Before an element is taken.
+    fn before_taking(&mut self) {
+        if *self.freed && self.grace.wait() {
+            *self.freed = false;
+        }
+    }
+}
+
+/// A map with what is in it.
+#[derive(Debug)]
+struct Mirror<M: Entries> {
+    shape: Shape,
+    map: M,
+    held: Held<M>,
+}
+
+/// What is in a map.
+type Held<M> = BTreeMap<<M as Entries>::Key, <M as Entries>::Value>;
+
+impl<M: Entries> Mirror<M> {
+    fn new(shape: Shape, map: M) -> Result<Self, Error> {
+        let held =
+            map.entries().map_err(|error| Error::Map { map: shape.name, reason: error.to_string() })?;
+        Ok(Self { shape, map, held })
+    }
+
+    /// Adds the keys that are new.
+    fn add(&mut self, wanted: &Held<M>, wait: &mut Wait<'_>) -> Result<(), Error> {
+        for (key, value) in wanted {
+            if !self.held.contains_key(key) {
+                wait.before_taking();
+                self.set(*key, *value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn become_like(&mut self, wanted: Held<M>, wait: &mut Wait<'_>) -> Result<(), Error> {
+        self.add(&wanted, wait)?;
+        for (key, value) in &wanted {
+            if self.held.get(key) != Some(value) {
+                wait.before_taking();
+                self.set(*key, *value)?;
+                *wait.freed = true;
+            }
+        }
+        let gone: Vec<_> = self.held.keys().filter(|key| !wanted.contains_key(key)).copied().collect();
+        for key in gone {
+            self.map
+                .take(&key)
+                .map_err(|error| Error::Map { map: self.shape.name, reason: error.to_string() })?;
+            self.held.remove(&key);
+            *wait.freed = true;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, key: M::Key, value: M::Value) -> Result<(), Error> {
+        let full = |error: MapError| Error::Full { map: self.shape.name, reason: error.to_string() };
+        self.map.put(&key, value).map_err(full)?;
+        self.held.insert(key, value);
+        Ok(())
+    }
+}
+
+/// What a mirror needs of a map.
+trait Entries: Sized {
+    type Key: Ord + Copy + std::fmt::Debug;
+    type Value: PartialEq + Copy + std::fmt::Debug;
+
+    fn entries(&self) -> Result<Held<Self>, MapError>;
+    fn put(&mut self, key: &Self::Key, value: Self::Value) -> Result<(), MapError>;
+    fn take(&mut self, key: &Self::Key) -> Result<(), MapError>;
+}
+
+impl<K, V> Entries for HashMap<MapData, K, V>
+where
+    K: aya::Pod + Ord + std::fmt::Debug,
+    V: aya::Pod + PartialEq + std::fmt::Debug,
+{
+    type Key = K;
+    type Value = V;
+
+    fn entries(&self) -> Result<Held<Self>, MapError> {
+        self.iter().collect()
+    }
+
+    fn put(&mut self, key: &K, value: V) -> Result<(), MapError> {
+        self.insert(key, value, 0)
+    }
+
+    fn take(&mut self, key: &K) -> Result<(), MapError> {
+        self.remove(key)
+    }
+}
+
+impl<K, V> Entries for LpmTrie<MapData, K, V>
+where
+    K: aya::Pod + Ord + std::fmt::Debug,
+    V: aya::Pod + PartialEq + std::fmt::Debug,
+{
+    /// Significant bits, and what they are of.
+    type Key = (u32, K);
+    type Value = V;
+
+    fn entries(&self) -> Result<Held<Self>, MapError> {
+        self.iter().map(|entry| entry.map(|(key, value)| ((key.prefix_len(), key.data()), value))).collect()
+    }
+
+    fn put(&mut self, (bits, data): &(u32, K), value: V) -> Result<(), MapError> {
+        self.insert(&Key::new(*bits, *data), value, 0)
+    }
+
+    fn take(&mut self, (bits, data): &(u32, K)) -> Result<(), MapError> {
+        self.remove(&Key::new(*bits, *data))
+    }
+}
+
+fn open<M: TryFrom<Map, Error = MapError>>(
+    shape: Shape,
+    find: &impl Fn(Shape) -> Result<Map, Error>,
+) -> Result<M, Error> {
+    M::try_from(find(shape)?).map_err(|error| Error::Map { map: shape.name, reason: error.to_string() })
+}
+
+const _: () = assert!(size_of::<Vip>() == 4 && size_of::<ServiceId>() == 2);

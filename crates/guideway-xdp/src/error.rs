@@ -1,0 +1,111 @@
+//! What can go wrong, where, and what to do.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// An error of the kernel side.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The process lacks the privileges.
+    #[error(
+        "the kernel does not let this process load BPF programs: run it as root, or give it the capabilities CAP_BPF, \
+         CAP_PERFMON and CAP_NET_ADMIN"
+    )]
+    NotPermitted,
+    /// The kernel's verifier refused a program.
+    #[error(
+        "the verifier of this kernel refuses the program `{program}`: Linux 6.1 and newer are known to take it; \
+         please report the kernel's version with the attached log"
+    )]
+    Refused {
+        /// The program.
+        program: &'static str,
+        /// The verifier's log.
+        log: String,
+    },
+    /// Another failure to load.
+    #[error("loading the object of `{program}`: {reason}")]
+    Load {
+        /// The program.
+        program: &'static str,
+        /// What the loader says.
+        reason: String,
+    },
+    /// A map of the object is missing or has another shape.
+    #[error(
+        "the map {map} is not as this version of Guideway needs it ({reason}): \
+         the object and this program do not belong together; rebuild with `cargo xtask bpf`"
+    )]
+    Map {
+        /// The map.
+        map: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A map cannot hold any more.
+    #[error(
+        "the map {map} cannot take another entry ({reason}): raise the limit of services or bindings and start anew"
+    )]
+    Full {
+        /// The map.
+        map: &'static str,
+        /// What the kernel says.
+        reason: String,
+    },
+    /// Mapping a map into the process failed.
+    #[error(
+        "mapping the map {map} of {bytes} bytes into this process failed: {source}; is the memory limit too low?"
+    )]
+    Mapping {
+        /// The map.
+        map: &'static str,
+        /// Its size.
+        bytes: usize,
+        /// What the kernel says.
+        source: std::io::Error,
+    },
+    /// A test run failed.
+    #[error("running the program on {bytes} bytes failed: {reason}")]
+    Run {
+        /// Length of the frame.
+        bytes: usize,
+        /// What the kernel says.
+        reason: String,
+    },
+    /// There is no such interface.
+    #[error("there is no interface `{0}`: `ip link` lists those that there are")]
+    NoInterface(String),
+    /// Another program is attached already.
+    #[error(
+        "another XDP program is attached to `{interface}` already: id {id}, name `{name}`; it is left alone. \
+         Take it away first (`ip link set dev {interface} xdp off`, or its own tool)"
+    )]
+    Occupied {
+        /// The interface.
+        interface: String,
+        /// The program's id.
+        id: u32,
+        /// The program's name.
+        name: String,
+    },
+    /// The interface's driver cannot do what was asked.
+    #[error("attaching to `{interface}` in {mode} mode failed: {reason}")]
+    Attach {
+        /// The interface.
+        interface: String,
+        /// The mode that was tried.
+        mode: &'static str,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// Something below the pin directory.
+    #[error("{path}: {reason}", path = path.display())]
+    Pin {
+        /// The path.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        reason: String,
+    },
+}

@@ -1,0 +1,28 @@
+//! The user-space side of the kernel programs: load them, attach them, change what they hold, read what they counted.
+//!
+//! The programs themselves are in `guideway-ebpf`, compiled to BPF and embedded here ([`object`]), so a plain build
+//! needs no BPF compiler. A [`Balancer`] is one loaded program with its maps. Records, slots, flow table and
+//! settings are mapped into this process: a change is a plain store, and reading flows makes no system call.
+//!
+//! * [`balancer`]: load, adopt, change, count.
+//! * [`attach`]: put the program at an interface, and take it away again.
+//! * [`occupant`]: which program an interface has now.
+//! * [`pins`]: where programs and maps outlive the process.
+//! * [`error`]: what can go wrong, and what to do then.
+//!
+//! All of this needs the capabilities `CAP_BPF`, `CAP_PERFMON` and `CAP_NET_ADMIN`.
+
+pub mod attach;
+pub mod balancer;
+mod counters;
+mod directory;
+pub mod error;
+mod grace;
+mod mapped;
+pub mod object;
+pub mod occupant;
+pub mod pins;
+mod tables;
+
+pub use balancer::{Action, Balancer, Run};
+pub use error::Error;

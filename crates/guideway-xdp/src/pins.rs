@@ -1,0 +1,116 @@
+//! Where programs and maps outlive the process: below a directory of the BPF file system, one directory a layout.
+//!
+//! ```text
+//! /sys/fs/bpf/guideway/v2/EXACT …            the maps
+//! /sys/fs/bpf/guideway/v2/native-3           the link of the interface with index 3, and its mode
+//! ```
+//! A link holds its program, and the program its maps, so an interface goes on forwarding when the process has ended,
+//! however it ended. The next process takes the maps over and puts its own program in place of the old one by one
+//! update of the link. Maps of another layout lie in another directory: they are never read as what they are not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use guideway_forward::record::LAYOUT_VERSION;
+
+use crate::error::Error;
+
+/// Where pins lie unless something else is asked for.
+pub const DEFAULT_ROOT: &str = "/sys/fs/bpf/guideway";
+
+/// The pin directory of this version's layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pins {
+    directory: PathBuf,
+}
+
+impl Pins {
+    /// The directory of this layout below `root`, made if it is not there.
+    ///
+    /// # Errors
+    /// [`Error::Pin`] when it cannot be made, when `root` is in no BPF file system, or when a program of another layout
+    /// still forwards from there.
+    pub fn new(root: &Path) -> Result<Pins, Error> {
+        let wrong = |reason: String| Error::Pin { path: root.to_path_buf(), reason };
+        let directory = root.join(format!("v{LAYOUT_VERSION}"));
+        fs::create_dir_all(&directory)
+            .map_err(|error| wrong(format!("making it failed: {error}; {MOUNT}")))?;
+        let kind = rustix::fs::statfs(root).map_err(|error| wrong(error.to_string()))?;
+        if kind.f_type as u64 != BPF_FS_MAGIC {
+            // Nothing of this is to stay in an ordinary file system; it holds nothing yet.
+            let _ = fs::remove_dir(&directory);
+            return Err(wrong(format!("it is in no BPF file system; {MOUNT}")));
+        }
+        if let Some(other) = others(root)?.first() {
+            return Err(Error::Pin {
+                path: other.clone(),
+                reason: "another version of Guideway, whose records have another layout, still forwards from here: stop \
+                         it and take its programs away with that version before this one starts"
+                    .into(),
+            });
+        }
+        Ok(Pins { directory })
+    }
+
+    /// The pin of a map.
+    pub(crate) fn map(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// The pin of the link at an interface.
+    pub(crate) fn link(&self, mode: &str, index: u32) -> PathBuf {
+        self.directory.join(format!("{mode}-{index}"))
+    }
+
+    /// Whether maps are pinned here: an earlier process left them, or a present one has them.
+    pub fn is_taken(&self) -> bool {
+        self.map(crate::tables::SETTINGS.name).exists()
+    }
+
+    /// Takes all pins away. What is not attached and not open in a process ends with that.
+    ///
+    /// # Errors
+    /// [`Error::Pin`], naming what could not be removed.
+    pub fn remove(&self) -> Result<(), Error> {
+        let failed = |path: &Path, error: std::io::Error| Error::Pin {
+            path: path.to_path_buf(),
+            reason: format!("removing it failed: {error}"),
+        };
+        for entry in fs::read_dir(&self.directory).map_err(|error| failed(&self.directory, error))?.flatten()
+        {
+            fs::remove_file(entry.path()).map_err(|error| failed(&entry.path(), error))?;
+        }
+        fs::remove_dir(&self.directory).map_err(|error| failed(&self.directory, error))
+    }
+}
+
+const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
+
+const MOUNT: &str = "mount one with `mount -t bpf bpf /sys/fs/bpf`, or give another directory";
+
+/// Directories of other layouts in which links are pinned.
+fn others(root: &Path) -> Result<Vec<PathBuf>, Error> {
+    let listing = fs::read_dir(root).map_err(|error| Error::Pin {
+        path: root.to_path_buf(),
+        reason: format!("reading it failed: {error}"),
+    })?;
+    let own = format!("v{LAYOUT_VERSION}");
+    let forwards = |path: &PathBuf| {
+        fs::read_dir(path).into_iter().flatten().flatten().any(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            name.starts_with("native-") || name.starts_with("generic-")
+        })
+    };
+    let version = |name: &str| name.strip_prefix('v').is_some_and(|rest| rest.parse::<u32>().is_ok());
+    Ok(listing
+        .flatten()
+        .filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            version(&name) && name != own.as_str()
+        })
+        .map(|entry| entry.path())
+        .filter(forwards)
+        .collect())
+}

@@ -1,0 +1,144 @@
+//! The maps of the balancer by name, their shapes, and the records mapped into this process.
+
+use std::sync::atomic::AtomicU32;
+
+use aya::maps::{Map, MapData, MapInfo};
+use guideway_forward::record::{
+    Backend, Books, Bucket, FragmentBucket, Pace, PrefixKey, QuicKey, Service, ServiceId, ServiceKey,
+    Settings, Tally, Vip,
+};
+use guideway_soft::Limits;
+
+use crate::error::Error;
+use crate::mapped::Mapped;
+
+/// Slots in one element of the slot map.
+pub(crate) const SLOTS_A_LINE: u32 = 16;
+
+/// One map of the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) name: &'static str,
+    key: usize,
+    value: usize,
+}
+
+/// Declares the maps with the sizes of their keys and values.
+macro_rules! shapes {
+    ($($constant:ident = $name:literal: $key:ty => $value:ty;)*) => {
+        $(pub(crate) const $constant: Shape =
+            Shape { name: $name, key: size_of::<$key>(), value: size_of::<$value>() };)*
+        /// Every map that outlives a process.
+        pub(crate) const ALL: &[Shape] = &[$($constant,)*];
+    };
+}
+
+shapes! {
+    EXACT = "EXACT": ServiceKey => ServiceId;
+    PREFIXES = "PREFIXES": PrefixKey => ServiceId;
+    VIPS = "VIPS": [u8; 16] => Vip;
+    VIP_PREFIXES = "VIP_PREFIXES": [u8; 20] => Vip;
+    QUIC = "QUIC": QuicKey => u16;
+    SERVICES = "SERVICES": u32 => Service;
+    BACKENDS = "BACKENDS": u32 => Backend;
+    SLOTS = "SLOTS": u32 => [u32; SLOTS_A_LINE as usize];
+    FLOWS = "FLOWS": u32 => Bucket;
+    FRAGMENTS = "FRAGMENTS": u32 => FragmentBucket;
+    SETTINGS = "SETTINGS": u32 => Settings;
+    PACE = "PACE": u32 => Pace;
+    BOOKS = "BOOKS": u32 => Books;
+    SERVED = "SERVED": u32 => Tally;
+    SENT = "SENT": u32 => Tally;
+}
+
+/// The numbers of elements that `limits` ask for.
+pub(crate) fn sizes(limits: &Limits) -> Vec<(&'static str, u32)> {
+    let services = u32::from(limits.services).max(1);
+    let backends = limits.backends.max(1);
+    let bindings = services.saturating_mul(BINDINGS_A_SERVICE);
+    vec![
+        (EXACT.name, bindings),
+        (PREFIXES.name, bindings),
+        (VIPS.name, bindings),
+        (VIP_PREFIXES.name, bindings),
+        (QUIC.name, backends),
+        (SERVICES.name, services),
+        (BACKENDS.name, backends),
+        (SLOTS.name, limits.slots.div_ceil(SLOTS_A_LINE).max(1)),
+        (FLOWS.name, flow_buckets(limits)),
+        (FRAGMENTS.name, fragment_buckets(limits)),
+        (SERVED.name, services),
+        (SENT.name, backends),
+    ]
+}
+
+/// Addresses and ports that a service may listen on, on average.
+const BINDINGS_A_SERVICE: u32 = 8;
+
+/// Buckets of the flow table: a power of two.
+pub(crate) fn flow_buckets(limits: &Limits) -> u32 {
+    limits.flows.div_ceil(guideway_forward::record::flow::ENTRIES as u32).next_power_of_two()
+}
+
+/// Buckets of the fragment cache: a power of two.
+pub(crate) fn fragment_buckets(limits: &Limits) -> u32 {
+    limits.fragments.div_ceil(guideway_forward::record::fragment::FRAGMENT_ENTRIES as u32).next_power_of_two()
+}
+
+/// The records, mapped.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    pub(crate) services: Mapped<Service>,
+    pub(crate) backends: Mapped<Backend>,
+    pub(crate) slots: Mapped<AtomicU32>,
+    pub(crate) flows: Mapped<Bucket>,
+    pub(crate) fragments: Mapped<FragmentBucket>,
+    pub(crate) settings: Mapped<Settings>,
+    pub(crate) pace: Mapped<Pace>,
+}
+
+impl Tables {
+    /// Maps the arrays that `find` hands out.
+    pub(crate) fn new(find: impl Fn(Shape) -> Result<MapData, Error>) -> Result<Self, Error> {
+        fn mapped<T: zerocopy::FromBytes>(
+            shape: Shape,
+            values_an_element: u32,
+            find: &impl Fn(Shape) -> Result<MapData, Error>,
+        ) -> Result<Mapped<T>, Error> {
+            let map = find(shape)?;
+            let elements = check(shape, &map)?;
+            Mapped::new(shape.name, map.fd(), elements as usize * values_an_element as usize)
+        }
+        Ok(Self {
+            services: mapped(SERVICES, 1, &find)?,
+            backends: mapped(BACKENDS, 1, &find)?,
+            slots: mapped(SLOTS, SLOTS_A_LINE, &find)?,
+            flows: mapped(FLOWS, 1, &find)?,
+            fragments: mapped(FRAGMENTS, 1, &find)?,
+            settings: mapped(SETTINGS, 1, &find)?,
+            pace: mapped(PACE, 1, &find)?,
+        })
+    }
+}
+
+/// That a map has the shape that this version reads; its number of elements.
+pub(crate) fn check(shape: Shape, map: &MapData) -> Result<u32, Error> {
+    let wrong = |reason: String| Error::Map { map: shape.name, reason };
+    let info: MapInfo = map.info().map_err(|error| wrong(error.to_string()))?;
+    let (key, value) = (info.key_size() as usize, info.value_size() as usize);
+    if (key, value) != (shape.key, shape.value) {
+        return Err(wrong(format!(
+            "keys of {key} and values of {value} bytes, not {} and {}",
+            shape.key, shape.value
+        )));
+    }
+    Ok(info.max_entries())
+}
+
+/// The data of a map of any kind that the balancer has.
+pub(crate) fn data(shape: Shape, map: Map) -> Result<MapData, Error> {
+    match map {
+        Map::Array(data) | Map::HashMap(data) | Map::LpmTrie(data) | Map::PerCpuArray(data) => Ok(data),
+        other => Err(Error::Map { map: shape.name, reason: format!("it is {other:?}") }),
+    }
+}
