@@ -1,0 +1,109 @@
+//! The program at an interface, across processes. Needs root; elsewhere the test prints that it is skipped, and fails if
+//! `GUIDEWAY_REQUIRE_PRIVILEGES` is set.
+
+use std::path::PathBuf;
+
+use guideway_forward::record::{Policy, ServiceId};
+use guideway_soft::Limits;
+use guideway_xdp::attach::{Mode, Wish};
+use guideway_xdp::occupant::occupant;
+use guideway_xdp::pins::Pins;
+use guideway_xdp::{Balancer, Error};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+
+const LIMITS: Limits = Limits {
+    services: 16,
+    backends: 16,
+    slots: 1_024,
+    flows: 256,
+    fragments: 256,
+    threads: 1,
+    icmp_per_second: 100,
+};
+
+/// The loopback interface of a new network namespace has this index.
+const LOOPBACK: u32 = 1;
+
+/// Runs `work` in a network namespace of its own, with a BPF file system of its own.
+fn apart(work: impl FnOnce(PathBuf) + Send + 'static) {
+    let thread = std::thread::spawn(move || {
+        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS) {
+            assert!(std::env::var_os("GUIDEWAY_REQUIRE_PRIVILEGES").is_none(), "no namespaces: {error}");
+            eprintln!("skipped: no namespaces ({error})");
+            return;
+        }
+        let none = None::<&str>;
+        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+        let directory = std::env::temp_dir().join(format!("guideway-pins-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        mount(Some("bpf"), &directory, Some("bpf"), MsFlags::empty(), none).unwrap();
+        work(directory.clone());
+        nix::mount::umount(&directory).unwrap();
+        std::fs::remove_dir(&directory).unwrap();
+    });
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_program_outlives_its_process_is_replaced_in_place_and_leaves_foreign_ones_alone() {
+    apart(|root| {
+        let pins = Pins::new(&root).unwrap();
+        assert!(!pins.is_taken());
+        let mut first = Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap();
+        let attachment = first.attach("lo", Wish::Auto).unwrap();
+        assert_eq!((attachment.mode, attachment.replaced), (Mode::Generic, false));
+        assert!(attachment.fell_back.is_some(), "the loopback interface has no native mode");
+        let before = occupant("lo", LOOPBACK).unwrap().unwrap();
+        assert_eq!(before.name, "balancer");
+        let service = ServiceId(3);
+        first.service(service).unwrap().set_policy(Policy(0x55));
+        drop((attachment, first));
+        assert_eq!(occupant("lo", LOOPBACK).unwrap().unwrap(), before, "it goes on without its process");
+
+        assert!(pins.is_taken());
+        let other_sizes = Limits { services: 99, ..LIMITS };
+        let mut second = Balancer::load_pinned(&other_sizes, [3, 4], &pins).unwrap();
+        assert_eq!(second.limits().services, LIMITS.services, "maps keep their sizes");
+        assert_eq!(second.service(service).unwrap().policy(), Policy(0x55));
+        assert_eq!(second.settings().flow_key(), [1, 2]);
+        let attachment = second.attach("lo", Wish::Auto).unwrap();
+        assert!(attachment.replaced && attachment.mode == Mode::Generic);
+        let after = occupant("lo", LOOPBACK).unwrap().unwrap();
+        assert_ne!(after.id, before.id);
+
+        let mut foreign = Balancer::load(&LIMITS, [5, 6]).unwrap();
+        match foreign.attach("lo", Wish::Exactly(Mode::Generic)) {
+            Err(Error::Occupied { id, name, .. }) => assert_eq!((id, name.as_str()), (after.id, "balancer")),
+            other => panic!("{other:?}"),
+        }
+        attachment.detach().unwrap();
+        assert_eq!(occupant("lo", LOOPBACK).unwrap(), None);
+        let held = foreign.attach("lo", Wish::Exactly(Mode::Generic)).unwrap();
+        assert!(matches!(second.attach("lo", Wish::Auto), Err(Error::Occupied { .. })));
+        drop(held);
+        assert_eq!(occupant("lo", LOOPBACK).unwrap(), None);
+        pins.remove().unwrap();
+    });
+}
+
+#[test]
+fn a_grace_period_ends_by_itself() {
+    let balancer = match Balancer::load(&LIMITS, [1, 2]) {
+        Err(Error::NotPermitted) if std::env::var_os("GUIDEWAY_REQUIRE_PRIVILEGES").is_none() => return,
+        loaded => loaded.unwrap(),
+    };
+    let period = balancer.begin_grace();
+    while !balancer.grace_is_over(period) {
+        std::thread::yield_now();
+    }
+    assert!(!balancer.grace_is_over(period + 1));
+}
+
+#[test]
+fn pins_in_an_ordinary_file_system_are_refused() {
+    let root = std::env::temp_dir().join(format!("guideway-no-bpf-{}", std::process::id()));
+    let error = Pins::new(&root).unwrap_err().to_string();
+    assert!(error.contains("mount -t bpf"), "{error}");
+    std::fs::remove_dir_all(&root).unwrap();
+}
