@@ -13,6 +13,16 @@ pub(crate) enum Outcome {
     Differs,
 }
 
+impl Outcome {
+    /// This outcome, once it has been written. A reader that went away, as in `… | grep -q`, does not change it.
+    pub(crate) fn told(self, written: Result<(), impl Into<Failure>>) -> Result<Self, Failure> {
+        match written.map_err(Into::into) {
+            Ok(()) | Err(Failure::NobodyReads) => Ok(self),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
 impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
         match outcome {
@@ -66,5 +76,19 @@ impl From<io::Error> for Failure {
             io::ErrorKind::BrokenPipe => Self::NobodyReads,
             _ => Self::Failed(format!("can't write the output: {error}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_goes_away_does_not_change_the_outcome() {
+        let gone = || Err::<(), _>(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!(Outcome::Differs.told(gone()).unwrap(), Outcome::Differs);
+        assert_eq!(Outcome::Ok.told(gone()).unwrap(), Outcome::Ok);
+        let full = Err::<(), _>(io::Error::from(io::ErrorKind::StorageFull));
+        assert!(matches!(Outcome::Ok.told(full), Err(Failure::Failed(_))));
     }
 }

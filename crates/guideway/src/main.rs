@@ -5,6 +5,7 @@ mod columns;
 mod command;
 mod failure;
 mod nearest;
+mod output_file;
 mod screen;
 
 use std::process::ExitCode;
@@ -17,10 +18,7 @@ use crate::screen::Screen;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut screen = Screen::stdout();
-    let outcome = command::run(cli.command, &mut screen).and_then(|outcome| {
-        screen.finish()?;
-        Ok(outcome)
-    });
+    let outcome = command::run(cli.command, &mut screen).and_then(|outcome| outcome.told(screen.finish()));
     match outcome {
         Ok(outcome) => outcome.into(),
         Err(failure) => failure.report(),

@@ -274,7 +274,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
     let text = written("not-a.pcap", "hello, world");
     refused(&format!("replay --auto --in {text}"), 1, &["not-a.pcap", "neither pcap nor pcapng"]);
     let same = written("same.pcap", std::fs::read(sample()).unwrap());
-    refused(&format!("replay --auto --in {same} --out {same}"), 2, &["the capture itself"]);
+    refused(&format!("replay --auto --in {same} --out {same}"), 2, &["is the same file as"]);
     assert_eq!(std::fs::read(&same).unwrap(), std::fs::read(sample()).unwrap());
     refused(&format!("replay --in {same}"), 2, &["--config"]);
     refused(&format!("replay --auto --backends 0 --in {same}"), 2, &["1..=250"]);

@@ -91,6 +91,11 @@ impl Servers {
         found.into_iter().collect()
     }
 
+    /// Whether [`MAX_SERVICES`] were found, so that there may be more servers in the capture.
+    pub fn is_full(&self) -> bool {
+        self.found().len() == MAX_SERVICES
+    }
+
     /// A service of each server, over `backends` (1 to 250) made-up backends each: IPIP to 198.18.0.0/15, the addresses
     /// that are kept for tests (RFC 2544), whatever the family of the service.
     pub fn services(&self, backends: u8) -> Vec<ServiceSpec> {

@@ -194,6 +194,11 @@ impl Replay {
         Ok(books::compose(totals, &self.controller.status(), &self.changes))
     }
 
+    /// Scripted changes whose time has not come.
+    pub fn changes_to_come(&self) -> usize {
+        usize::from(self.next.is_some()) + self.events.len()
+    }
+
     /// The controller, for status and look-ups by index.
     pub fn controller(&self) -> &Controller<Arc<Memory>> {
         &self.controller

@@ -7,6 +7,7 @@ use guideway_control::config::{self, events};
 use serde_json::json;
 
 use crate::failure::{Failure, Outcome};
+use crate::output_file::one_standard_input;
 use crate::screen::Screen;
 
 #[derive(Debug, clap::Args)]
@@ -31,7 +32,19 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
-    let source = config::load(&args.file).map_err(Failure::failed)?;
+    one_standard_input([Some(&args.file), args.events.as_ref()].into_iter().flatten().map(PathBuf::as_path))?;
+    let unreadable = |error: &dyn std::fmt::Display, screen: &mut Screen| {
+        if args.json {
+            let problem = json!({ "file": args.file, "message": error.to_string() });
+            Outcome::Differs.told(screen.json(&json!({ "ok": false, "problems": [problem] })))
+        } else {
+            Err(Failure::failed(error))
+        }
+    };
+    let source = match config::load(&args.file) {
+        Ok(source) => source,
+        Err(error) => return unreadable(&error, screen),
+    };
     let checked = config::parse(&source).and_then(|config| {
         let Some(path) = &args.events else { return Ok(Ok(config)) };
         match config::load(path) {
@@ -41,7 +54,16 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     });
     match checked {
         Ok(config) => {
-            let config = config.map_err(Failure::failed)?;
+            let config = match config {
+                Ok(config) => config,
+                Err(error) => return unreadable(&error, screen),
+            };
+            if config.services.is_empty() {
+                crate::screen::report(
+                    "warning",
+                    format!("{}: no service: nothing would be forwarded", source.name()),
+                );
+            }
             if args.json {
                 screen.json(&json!({ "ok": true, "problems": [] }))?;
             } else {
@@ -57,10 +79,10 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         }
         Err(problems) => {
             if args.json {
-                screen.json(&json!({ "ok": false, "problems": problems.records() }))?;
-            } else {
-                super::replay::show_problems(&problems);
+                let report = json!({ "ok": false, "problems": problems.records() });
+                return Outcome::Differs.told(screen.json(&report));
             }
+            super::replay::show_problems(&problems);
             Ok(Outcome::Differs)
         }
     }

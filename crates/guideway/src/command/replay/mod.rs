@@ -2,13 +2,12 @@
 
 mod show;
 
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use guideway_control::config::{self, Problems, events};
-use guideway_control::replay::auto::Servers;
+use guideway_control::replay::auto::{MAX_SERVICES, Servers};
 use guideway_control::replay::{Books, Replay};
 use guideway_forward::Verdict;
 use guideway_soft::capture::{Capture, Frame, Writer};
@@ -16,6 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
+use crate::output_file::{OutputFile, one_standard_input, unwritable};
 use crate::screen::{self, Screen};
 
 /// Flows that are remembered with `--auto`.
@@ -34,8 +34,8 @@ Examples:
   guideway replay -c guideway.toml --in capture.pcapng --out sent.pcap
   guideway replay -c guideway.toml --in capture.pcap --events events.toml --json")]
 pub(crate) struct Args {
-    /// The configuration
-    #[arg(short, long, value_name = "FILE", required_unless_present = "auto")]
+    /// The configuration, or - for standard input (without one, say --auto)
+    #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Make every server of the capture a service over made-up backends
     #[arg(long, conflicts_with_all = ["config", "events"])]
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// How many backends to make up
     #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=250), conflicts_with = "config")]
     backends: u8,
-    /// The capture: pcap or pcapng
+    /// The capture: pcap or pcapng; - is standard input
     #[arg(long = "in", value_name = "FILE")]
     input: PathBuf,
     /// Write what would leave here, as pcap with nanosecond stamps
@@ -67,6 +67,8 @@ struct Told {
     frames_written: u64,
     /// Why the capture could not be read to its end.
     read_error: Option<String>,
+    /// Scripted changes for which the capture is too short.
+    changes_to_come: usize,
 }
 
 #[derive(Serialize)]
@@ -76,6 +78,7 @@ struct Report<'a> {
 }
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    one_standard_input(args.inputs())?;
     let replay = if args.auto {
         Replay::new(servers(&args.input)?.services(args.backends), AUTO_FLOWS, Vec::new())
             .map_err(Failure::failed)?
@@ -89,6 +92,10 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         }
     };
     let (told, books) = feed(args, replay)?;
+    if told.changes_to_come > 0 {
+        let text = format!("the capture ends before {} of the scripted changes", told.changes_to_come);
+        screen::report("warning", text);
+    }
     if args.json {
         screen.json(&Report { capture: &told, books: &books })?;
     } else {
@@ -109,7 +116,7 @@ pub(super) fn show_problems(problems: &Problems) {
 
 fn configured(args: &Args) -> Result<Result<Replay, Problems>, Failure> {
     let Some(path) = &args.config else {
-        return Err(Failure::usage("a configuration is needed: -c FILE, or --auto"));
+        return Err(Failure::usage("say --auto to make services up from the capture, or -c FILE"));
     };
     let source = config::load(path).map_err(Failure::failed)?;
     let config = match config::parse(&source) {
@@ -126,8 +133,22 @@ fn configured(args: &Args) -> Result<Result<Replay, Problems>, Failure> {
     Replay::from_config(&config, &script).map(Ok).map_err(Failure::failed)
 }
 
+impl Args {
+    /// All files that are read.
+    fn inputs(&self) -> impl Iterator<Item = &Path> {
+        let files = [Some(&self.input), self.config.as_ref(), self.events.as_ref()];
+        files.into_iter().flatten().map(PathBuf::as_path)
+    }
+}
+
 /// A first pass over the capture. What can't be read is told in the second.
 fn servers(path: &Path) -> Result<Servers, Failure> {
+    if path == Path::new("-") || path.metadata().is_ok_and(|file| !file.is_file() && !file.is_dir()) {
+        return Err(Failure::usage(format!(
+            "--auto reads the capture twice, and {} can be read only once: save it to a file, or give -c FILE",
+            path.display()
+        )));
+    }
     let mut capture = open(path)?;
     let mut servers = Servers::default();
     while let Some(Ok(record)) = capture.next() {
@@ -135,25 +156,33 @@ fn servers(path: &Path) -> Result<Servers, Failure> {
             servers.observe(frame);
         }
     }
+    if servers.is_full() {
+        screen::report(
+            "warning",
+            format!("services are made up for {MAX_SERVICES} servers only; packets to any others are passed"),
+        );
+    }
     Ok(servers)
 }
 
 fn open(path: &Path) -> Result<Capture, Failure> {
-    Capture::open(path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+    let source = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
+    Capture::open(source).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
 }
 
 fn feed(args: &Args, mut replay: Replay) -> Result<(Told, Books), Failure> {
     let mut capture = open(&args.input)?;
     let unwritable = |error: io::Error| match &args.output {
-        Some(path) => Failure::failed(format!("cannot write {}: {error}", path.display())),
+        Some(path) => unwritable(path, &error),
         None => Failure::failed(error),
     };
+    let inputs: Vec<&Path> = args.inputs().collect();
     let mut output = match &args.output {
         None => None,
         Some(path) => {
-            refuse_own_input(&args.input, path)?;
-            let file = File::create(path).map_err(unwritable)?;
-            Some(Writer::new(BufWriter::with_capacity(1 << 18, file)).map_err(unwritable)?)
+            let file = OutputFile::create(path, &inputs)?;
+            let handle = BufWriter::with_capacity(1 << 18, file.handle().map_err(unwritable)?);
+            Some((file, Writer::new(handle).map_err(unwritable)?))
         }
     };
     let progress = progress(capture.size());
@@ -189,26 +218,17 @@ fn feed(args: &Args, mut replay: Replay) -> Result<(Told, Books), Failure> {
         let sent = replay.frame(Duration::from_nanos(record.timestamp_ns), frame).map_err(Failure::failed)?;
         if let (Verdict::Forward(_) | Verdict::Answer(_), Some(frame)) = (sent.verdict, sent.frame) {
             told.frames_written += 1;
-            if let Some(output) = &mut output {
+            if let Some((_, output)) = &mut output {
                 output.write(record.timestamp_ns, frame).map_err(unwritable)?;
             }
         }
     }
     progress.finish_and_clear();
-    if let Some(output) = output {
-        output.finish().map_err(unwritable)?;
+    if let Some((file, output)) = output {
+        output.finish().and_then(|_| file.keep()).map_err(unwritable)?;
     }
+    told.changes_to_come = replay.changes_to_come();
     Ok((told, replay.books().map_err(Failure::failed)?))
-}
-
-/// Creating the output would empty the capture before it is read.
-fn refuse_own_input(input: &Path, output: &Path) -> Result<(), Failure> {
-    match (input.canonicalize(), output.canonicalize()) {
-        (Ok(input), Ok(output)) if input == output => {
-            Err(Failure::usage(format!("{} is the capture itself; write elsewhere", output.display())))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// How far the capture is read: a bar on a terminal, else nothing.

@@ -169,16 +169,25 @@ pub(crate) fn read_file(path: &Path) -> Result<Vec<Backend>, Failure> {
     Ok(backends)
 }
 
+/// What no list of backends or records reaches.
+const MAX_BYTES: u64 = 512 << 20;
+
 /// The text of a file and the name to call it by; `-` is standard input.
 pub(crate) fn read_text(path: &Path) -> Result<(String, String), Failure> {
     let (name, bytes) = if path == Path::new("-") {
         let mut bytes = Vec::new();
-        let read = io::stdin().lock().read_to_end(&mut bytes);
+        let read = io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut bytes);
         ("standard input".to_owned(), read.map(|_| bytes))
     } else {
-        (path.display().to_string(), fs::read(path))
+        let mut bytes = Vec::new();
+        let read = fs::File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
+        (path.display().to_string(), read.map(|_| bytes))
     };
     let bytes = bytes.map_err(|error| Failure::failed(format!("can't read {name}: {error}")))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        let limit = MAX_BYTES >> 20;
+        return Err(Failure::failed(format!("{name} is larger than {limit} MiB; is it the right file?")));
+    }
     match String::from_utf8(bytes) {
         Ok(text) => Ok((name, text)),
         Err(error) => {

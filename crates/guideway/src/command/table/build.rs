@@ -15,6 +15,7 @@ use super::backends::{Backend, BackendArgs};
 use super::recipe::{Assignment, Recipe, RecipeArgs};
 use crate::columns::{Align, Columns};
 use crate::failure::{Failure, Outcome};
+use crate::output_file::{OutputFile, unwritable};
 use crate::screen::{Screen, Style};
 
 /// Build a table: shares, balance, digest; or the slots as JSON or binary
@@ -81,26 +82,34 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     let assignment = Recipe::new(&args.recipe)?.build(&backends)?;
     let table = assignment.require_table()?;
     assignment.warn();
+    let inputs: Vec<&Path> = args.backends.file.iter().map(PathBuf::as_path).collect();
     match (format, &args.out) {
         (Format::Text, _) => text(&assignment, table, &backends, args.slots, screen)?,
         (Format::Json, None) => screen.json(&Report::new(&assignment, table, &backends))?,
         (Format::Bin, None) => screen.write_all(&table.to_le_u32_bytes())?,
         (Format::Json, Some(path)) => {
             let report = Report::new(&assignment, table, &backends);
-            to_file(path, |file| serde_json::to_writer_pretty(file, &report).map_err(io::Error::from))?;
+            to_file(path, &inputs, |file| {
+                serde_json::to_writer_pretty(file, &report).map_err(io::Error::from)
+            })?;
         }
-        (Format::Bin, Some(path)) => to_file(path, |file| file.write_all(&table.to_le_u32_bytes()))?,
+        (Format::Bin, Some(path)) => to_file(path, &inputs, |file| file.write_all(&table.to_le_u32_bytes()))?,
     }
     Ok(Outcome::Ok)
 }
 
-fn to_file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), Failure> {
-    let written = File::create(path).and_then(|file| {
+fn to_file(
+    path: &Path,
+    inputs: &[&Path],
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let output = OutputFile::create(path, inputs)?;
+    let written = output.handle().and_then(|file| {
         let mut file = BufWriter::new(file);
         write(&mut file)?;
         file.flush()
     });
-    written.map_err(|error| Failure::failed(format!("can't write {}: {error}", path.display())))
+    written.and_then(|()| output.keep()).map_err(|error| unwritable(path, &error))
 }
 
 #[derive(Serialize)]

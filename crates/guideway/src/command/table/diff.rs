@@ -12,6 +12,7 @@ use super::build::BalanceReport;
 use super::recipe::{Assignment, PolicyName, Recipe, RecipeArgs, SizeChoice, profile_parser};
 use crate::columns::{Align, Columns};
 use crate::failure::{Failure, Outcome};
+use crate::output_file::one_standard_input;
 use crate::screen::{Screen, Style};
 
 /// Compare two sets of backends: slots moved, needlessly or not, per backend
@@ -87,6 +88,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let inputs = [args.backends.file.as_ref(), args.to_file.as_ref()];
+    one_standard_input(inputs.into_iter().flatten().map(PathBuf::as_path))?;
     let old_backends = args.backends.read()?;
     let new_backends = changed(args, &old_backends)?;
     let recipe = Recipe::new(&args.recipe)?;
@@ -109,12 +112,11 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     };
     let churn = churn.map_err(Failure::failed)?;
     let report = Report::new(unit, &churn, (&old, &old_backends), (&new, &new_backends));
+    let outcome = if args.exit_code && report.moved > 0 { Outcome::Differs } else { Outcome::Ok };
     if args.json {
-        screen.json(&report)?;
-    } else {
-        text(&report, (&old, &new), screen)?;
+        return outcome.told(screen.json(&report));
     }
-    Ok(if args.exit_code && report.moved > 0 { Outcome::Differs } else { Outcome::Ok })
+    outcome.told(text(&report, (&old, &new), screen))
 }
 
 fn on_side(side: &str, failure: Failure) -> Failure {

@@ -82,26 +82,30 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
                 reason,
             };
             *if verdict.pass { &mut report.passed } else { &mut report.failed } += 1;
-            if args.json {
-                report.records.push(verdict);
-            } else if !verdict.pass || !args.quiet {
-                say(&verdict, screen)?;
-            }
+            report.records.push(verdict);
         }
     }
+    let outcome = if report.failed + unreadable > 0 { Outcome::Differs } else { Outcome::Ok };
     if args.json {
-        screen.json(&report)?;
-    } else {
-        let Report { passed, failed, .. } = report;
-        let (style, text) = match (failed, unreadable) {
-            (0, 0) => (Style::Good, format!("{passed} of {passed} records hold")),
-            (0, _) => (Style::Bad, format!("{passed} records hold; {unreadable} files could not be read")),
-            _ => (Style::Bad, format!("{failed} of {} records differ", passed + failed)),
-        };
-        let total = screen.paint(style, text);
-        writeln!(screen, "{total}")?;
+        return outcome.told(screen.json(&report));
     }
-    Ok(if report.failed + unreadable > 0 { Outcome::Differs } else { Outcome::Ok })
+    outcome.told(text(&report, unreadable, args.quiet, screen))
+}
+
+fn text(report: &Report, unreadable: usize, quiet: bool, screen: &mut Screen) -> Result<(), Failure> {
+    for verdict in report.records.iter().filter(|verdict| !verdict.pass || !quiet) {
+        say(verdict, screen)?;
+    }
+    let Report { passed, failed, .. } = report;
+    let files = if unreadable == 1 { "file" } else { "files" };
+    let (style, text) = match (failed, unreadable) {
+        (0, 0) => (Style::Good, format!("{passed} of {passed} records hold")),
+        (0, _) => (Style::Bad, format!("{passed} records hold; {unreadable} {files} could not be read")),
+        _ => (Style::Bad, format!("{failed} of {} records differ", passed + failed)),
+    };
+    let total = screen.paint(style, text);
+    writeln!(screen, "{total}")?;
+    Ok(())
 }
 
 fn say(verdict: &Verdict, screen: &mut Screen) -> Result<(), Failure> {
