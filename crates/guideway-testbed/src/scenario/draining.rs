@@ -142,7 +142,8 @@ pub fn draining_under_load_fails_no_request<F: Forwarder>() {
 /// Some seconds after a change, with every flow where its slot sends it, no slot is unsettled any more: the flow table
 /// is out of the way again.
 pub fn slots_settle_when_the_idle_time_has_passed<F: Forwarder>() {
-    let service = Service { tcp_idle_seconds: 1, udp_idle_seconds: 1, ..tcp_echo(3) };
+    // Longer than a busy machine keeps the flows from speaking between the change and their exchange.
+    let service = Service { tcp_idle_seconds: 3, udp_idle_seconds: 3, ..tcp_echo(3) };
     let bed = Bed::<F>::start(&Plan::default(), &[service]).unwrap();
     let client = &bed.network.client.namespace;
     let mut flows = EchoFlows::open(client, vips(ECHO_PORT)[0], 20).unwrap();
@@ -152,7 +153,7 @@ pub fn slots_settle_when_the_idle_time_has_passed<F: Forwarder>() {
     assert!(unsettled() > 0);
     assert!(flows.exchange().is_empty());
     flows.close_on("be2");
-    wait::until_true(LONG, "all slots to settle", || unsettled() == 0).unwrap();
+    wait::until_true(2 * LONG, "all slots to settle", || unsettled() == 0).unwrap();
     let hits = bed.event(Event::FlowHit) + bed.event(Event::FlowMiss);
     assert!(flows.exchange().is_empty());
     assert_eq!(bed.event(Event::FlowHit) + bed.event(Event::FlowMiss), hits);
