@@ -276,7 +276,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
     let same = written("same.pcap", std::fs::read(sample()).unwrap());
     refused(&format!("replay --auto --in {same} --out {same}"), 2, &["is the same file as"]);
     assert_eq!(std::fs::read(&same).unwrap(), std::fs::read(sample()).unwrap());
-    refused(&format!("replay --in {same}"), 2, &["--config"]);
+    refused(&format!("replay --in {same}"), 2, &["--auto", "-c FILE"]);
     refused(&format!("replay --auto --backends 0 --in {same}"), 2, &["1..=250"]);
     refused(&format!("replay -c x.toml --backends 3 --in {same}"), 2, &["--backends", "--config"]);
     refused(&format!("replay --auto --events x.toml --in {same}"), 2, &["--events"]);
