@@ -23,6 +23,12 @@ pub enum Error {
         /// What the kernel says.
         source: io::Error,
     },
+    /// A packet path may not run here.
+    #[error("{missing}")]
+    NotPermitted {
+        /// What it says.
+        missing: String,
+    },
     /// Something did not happen in time.
     #[error("{what} did not happen within {waited:?}{}", detail(.last))]
     Deadline {
@@ -62,6 +68,9 @@ pub enum Error {
     /// A change of a balancer was refused.
     #[error(transparent)]
     Change(#[from] guideway_control::controller::ChangeError),
+    /// The packet path in the kernel could not be loaded, attached or changed.
+    #[error(transparent)]
+    Kernel(#[from] guideway_xdp::Error),
 }
 
 /// A result of this crate.

@@ -22,6 +22,14 @@ pub trait Forwarder: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// The other end of its tunnels.
     type Decapsulator: Decapsulator;
 
+    /// Whether this process may run it, beyond making namespaces.
+    ///
+    /// # Errors
+    /// [`crate::Error`], which says what is missing.
+    fn permitted() -> Result<()> {
+        Ok(())
+    }
+
     /// Puts it on all links of a machine, with an empty state of the given size.
     ///
     /// # Errors
@@ -36,6 +44,14 @@ pub trait Forwarder: Sized + std::fmt::Debug + Send + Sync + 'static {
 
     /// Called some times a second: one that has no clock of its own takes the time here.
     fn beat(&self) {}
+
+    /// What went wrong since the last call, where the controller could not be told.
+    ///
+    /// # Errors
+    /// [`crate::Error`].
+    fn fault(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A backend's end of the tunnels. It leaves the backend when it is dropped.

@@ -7,6 +7,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Gid, Uid};
 
 use crate::error::{Context, Error, Result};
+use crate::forwarder::Forwarder;
 
 /// When this variable is `1`, a test that cannot have its privileges fails instead of being passed over.
 pub const REQUIRE_PRIVILEGES: &str = "GUIDEWAY_REQUIRE_PRIVILEGES";
@@ -30,6 +31,17 @@ pub fn check() -> Result<()> {
 /// Without privileges when [`REQUIRE_PRIVILEGES`] is `1`.
 pub fn granted() -> bool {
     match check() {
+        Ok(()) => true,
+        Err(error) => pass_over(&error),
+    }
+}
+
+/// As [`granted`], for a test that runs on packet path `F`.
+///
+/// # Panics
+/// Without privileges when [`REQUIRE_PRIVILEGES`] is `1`.
+pub fn granted_to<F: Forwarder>() -> bool {
+    match check().and_then(|()| F::permitted()) {
         Ok(()) => true,
         Err(error) => pass_over(&error),
     }

@@ -19,7 +19,7 @@ use crate::backend::{ECHO_PORT, HTTP_PORT};
 use crate::service::Service;
 
 /// Makes a test of every scenario on this packet path, in the module where it stands. A scenario is passed over, with a
-/// line that says so, where namespaces may not be made.
+/// line that says so, where namespaces may not be made or the packet path may not run.
 #[macro_export]
 macro_rules! scenarios {
     ($forwarder:ty) => {
@@ -55,7 +55,7 @@ macro_rules! scenarios {
         $(
             #[test]
             fn $scenario() {
-                if $crate::privilege::granted() {
+                if $crate::privilege::granted_to::<$forwarder>() {
                     $crate::scenario::$group::$scenario::<$forwarder>();
                 }
             }
