@@ -20,6 +20,30 @@ pub fn distance(mut end: usize, start: usize) -> usize {
     end
 }
 
+/// Gives the five argument registers a value after a helper was called, which leaves them without one.
+///
+/// Where a value is unset on some way (an error's, where a packet's would be), the compiler copies whatever the register
+/// holds and never uses it; the verifier refuses the copy of a register that holds nothing.
+#[inline(always)]
+pub fn settle_registers() {
+    // SAFETY: the registers are declared as written; nothing else happens. Not pure, so that it stays behind the call.
+    unsafe {
+        asm!(
+            "r1 = 0",
+            "r2 = 0",
+            "r3 = 0",
+            "r4 = 0",
+            "r5 = 0",
+            out("r1") _,
+            out("r2") _,
+            out("r3") _,
+            out("r4") _,
+            out("r5") _,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+}
+
 /// Stores `new` at `place` if it holds `old`; whether it did. A full barrier.
 ///
 /// # Safety

@@ -2,10 +2,9 @@
 //!
 //! A probe is an ordinary connection of the balancer to the virtual address, on a socket whose mark names the backend.
 
-use guideway_wire::{FlowHasher, HashKey, IpVersion, Packet, Parsed, encap};
+use guideway_wire::{FlowHasher, HashKey, IpVersion, Packet, Parsed, encap, parse};
 
 use crate::outcome::Drop;
-use crate::process::layers;
 use crate::record::{Backend, BackendState};
 use crate::send::wrap;
 
@@ -36,7 +35,7 @@ pub fn encapsulate<P: Packet, S: Probes>(packet: &mut P, mark: u32, probes: &S) 
         return ProbeOutcome::NoProbe;
     }
     let parsed = &mut { Parsed::EMPTY };
-    if layers(packet, parsed).is_err() {
+    if !read(packet, parsed) {
         return ProbeOutcome::NoProbe;
     }
     if !probes.is_vip(&parsed.key.dst.octets()) {
@@ -59,5 +58,17 @@ pub fn encapsulate<P: Packet, S: Probes>(packet: &mut P, mark: u32, probes: &S) 
     match wrap(packet, parsed, backend, status, hash) {
         Ok(()) => ProbeOutcome::Encapsulated(backend.interface()),
         Err(reason) => ProbeOutcome::Dropped(reason),
+    }
+}
+
+/// Parses in a stack frame of its own; whether it is a packet.
+#[inline(never)]
+fn read<P: Packet>(packet: &P, parsed: &mut Parsed) -> bool {
+    match parse(packet) {
+        Ok(found) => {
+            *parsed = found;
+            true
+        }
+        Err(_) => false,
     }
 }

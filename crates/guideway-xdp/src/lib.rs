@@ -8,6 +8,8 @@
 //! * [`attach`]: put the program at an interface, and take it away again.
 //! * [`occupant`]: which program an interface has now.
 //! * [`pins`]: where programs and maps outlive the process.
+//! * [`end`]: the programs of a backend's host.
+//! * [`prober`]: the probe encapsulator.
 //! * [`error`]: what can go wrong, and what to do then.
 //!
 //! All of this needs the capabilities `CAP_BPF`, `CAP_PERFMON` and `CAP_NET_ADMIN`.
@@ -16,13 +18,16 @@ pub mod attach;
 pub mod balancer;
 mod counters;
 mod directory;
+pub mod end;
 pub mod error;
 mod grace;
 mod mapped;
 pub mod object;
 pub mod occupant;
 pub mod pins;
+pub mod prober;
 mod tables;
+mod tc;
 
 pub use balancer::{Action, Balancer, Run};
 pub use error::Error;

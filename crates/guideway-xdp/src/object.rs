@@ -5,6 +5,16 @@ pub fn balancer() -> &'static [u8] {
     &BALANCER.bytes
 }
 
+/// The object file of a backend host's programs.
+pub fn decapsulator() -> &'static [u8] {
+    &DECAPSULATOR.bytes
+}
+
+/// The probe encapsulator's object file.
+pub fn prober() -> &'static [u8] {
+    &PROBER.bytes
+}
+
 /// The object parser reads words in place, so the bytes begin at a multiple of eight.
 #[repr(C, align(8))]
 struct Aligned<B: ?Sized> {
@@ -12,3 +22,5 @@ struct Aligned<B: ?Sized> {
 }
 
 static BALANCER: &Aligned<[u8]> = &Aligned { bytes: *include_bytes!("../bpf/balancer.bpf.o") };
+static DECAPSULATOR: &Aligned<[u8]> = &Aligned { bytes: *include_bytes!("../bpf/decapsulator.bpf.o") };
+static PROBER: &Aligned<[u8]> = &Aligned { bytes: *include_bytes!("../bpf/prober.bpf.o") };

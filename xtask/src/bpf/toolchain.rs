@@ -68,7 +68,13 @@ impl Toolchain {
     }
 
     /// Compiles the staged programs: file name and bytes of each object.
+    ///
+    /// Each by itself: an object carries the maps of all of its library, and a program's feature leaves out the others'.
     pub(crate) fn compile(&self, stage: &Stage) -> Result<BTreeMap<String, Vec<u8>>> {
+        stage.programs.iter().map(|program| self.compile_one(stage, program)).collect()
+    }
+
+    fn compile_one(&self, stage: &Stage, program: &str) -> Result<(String, Vec<u8>)> {
         let target = stage.root.with_file_name("target");
         let mut cargo = match &self.source {
             Source::Packaged { cargo, rustc } => {
@@ -94,6 +100,7 @@ impl Toolchain {
                 "--target",
                 TARGET,
             ])
+            .args(["--no-default-features", "--features", program, "--bin", program])
             .current_dir(&stage.root)
             .env("CARGO_TARGET_DIR", &target)
             .env("CARGO_TARGET_BPFEL_UNKNOWN_NONE_LINKER", "bpf-linker")
@@ -112,12 +119,9 @@ impl Toolchain {
         if !status.success() {
             bail!("compiling the kernel programs failed (cargo: {status})");
         }
-        let object = |program: &String| {
-            let path = target.join(TARGET).join("release").join(program);
-            let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
-            Ok((format!("{program}.bpf.o"), normal::strip(&bytes)?))
-        };
-        stage.programs.iter().map(object).collect()
+        let path = target.join(TARGET).join("release").join(program);
+        let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+        Ok((format!("{program}.bpf.o"), normal::strip(&bytes)?))
     }
 
     /// The flags, with paths of this machine replaced, since line numbers in the object name files.

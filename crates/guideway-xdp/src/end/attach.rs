@@ -1,0 +1,260 @@
+//! A backend host's programs at its interface: the decapsulator where packets come in, the clamp where they leave.
+//!
+//! With pins each stays when the process ends, and the next process puts its own in its place by one update.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use aya::programs::links::FdLink;
+use aya::programs::xdp::{XdpLink, XdpMode};
+use aya::programs::{ProgramError, TcAttachType};
+
+use super::{CLAMP, Decapsulator, TC, error_code};
+use crate::balancer::describe;
+use crate::error::Error;
+use crate::occupant::{Occupant, occupant};
+use crate::tc;
+
+/// Where the decapsulator runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// XDP in the driver, before the kernel makes anything of the packet.
+    Native,
+    /// XDP in the kernel's network stack, for any driver.
+    Generic,
+    /// TC ingress, after the kernel has taken the packet in: for any driver, at peace with its checksum and
+    /// aggregation offloads.
+    Tc,
+}
+
+impl Hook {
+    /// All of them.
+    pub const ALL: [Hook; 3] = [Hook::Native, Hook::Generic, Hook::Tc];
+
+    /// A stable name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Hook::Native => "native",
+            Hook::Generic => "generic",
+            Hook::Tc => "tc",
+        }
+    }
+}
+
+/// Which hook is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// This one or none.
+    Exactly(Hook),
+    /// Native XDP if the driver can, else TC: generic XDP copies packets that were aggregated, TC does not.
+    Auto,
+}
+
+/// What was attached.
+#[derive(Debug)]
+pub struct Attached {
+    /// Where the decapsulator runs.
+    pub hook: Hook,
+    /// Why it does not run in the driver, where that was tried.
+    pub fell_back: Option<String>,
+    /// Whether it took the place of one that an earlier process had left.
+    pub replaced: bool,
+    /// Links that end with this value; none if they are pinned.
+    _links: Vec<FdLink>,
+}
+
+/// How the decapsulator got to its hook.
+type Placed = (Hook, Option<String>, bool, Option<FdLink>);
+
+impl Decapsulator {
+    /// Puts the decapsulator at `interface`, and the clamp at `egress`.
+    ///
+    /// # Errors
+    /// [`Error::NoInterface`], [`Error::Occupied`] when a foreign XDP program is there, [`Error::Attach`] when the hook
+    /// cannot be had, [`Error::Pin`].
+    pub fn attach(&mut self, interface: &str, egress: &str, wish: Wish) -> Result<Attached, Error> {
+        let (index, egress_index) = (index_of(interface)?, index_of(egress)?);
+        let (hook, fell_back, replaced, link) = self.place(interface, index, wish)?;
+        let pin = self.pin(&format!("clamp-{egress_index}"));
+        let place = tc::Place { interface: egress, attach: TcAttachType::Egress };
+        let clamp = tc::attach(self.classifier(CLAMP)?, CLAMP, &place, pin.as_deref())?;
+        let links = [link, clamp.link].into_iter().flatten().collect();
+        Ok(Attached { hook, fell_back, replaced, _links: links })
+    }
+
+    fn place(&mut self, interface: &str, index: u32, wish: Wish) -> Result<Placed, Error> {
+        // One of an earlier process stays at its hook, unless another one is asked for.
+        let held = Hook::ALL
+            .into_iter()
+            .find(|hook| self.pin(&link_name(*hook, index)).is_some_and(|pin| pin.exists()));
+        let (hook, (link, replaced)) = match (wish, held) {
+            (Wish::Auto, Some(hook)) => (hook, self.at(interface, index, hook)?),
+            (Wish::Exactly(hook), Some(old)) if old != hook => {
+                (hook, self.move_to(interface, index, old, hook)?)
+            }
+            (Wish::Exactly(hook), _) => (hook, self.at(interface, index, hook)?),
+            (Wish::Auto, None) => match self.at(interface, index, Hook::Native) {
+                Ok(done) => (Hook::Native, done),
+                Err(occupied @ Error::Occupied { .. }) => return Err(occupied),
+                Err(native) => {
+                    let (link, replaced) = self.at(interface, index, Hook::Tc)?;
+                    return Ok((Hook::Tc, Some(native.to_string()), replaced, link));
+                }
+            },
+        };
+        Ok((hook, None, replaced, link))
+    }
+
+    /// From one hook to another. Where both can be had at once, there is no moment without; where the new one cannot be
+    /// had, the old one stays.
+    fn move_to(
+        &mut self,
+        interface: &str,
+        index: u32,
+        old: Hook,
+        hook: Hook,
+    ) -> Result<(Option<FdLink>, bool), Error> {
+        let pin = self.pin(&link_name(old, index));
+        let unpin =
+            || pin.as_deref().map_or(Ok(()), |pin| fs::remove_file(pin).map_err(|e| tc::pin_error(pin, &e)));
+        // An interface has one XDP program, in one mode.
+        let exclusive = old != Hook::Tc && hook != Hook::Tc;
+        if exclusive {
+            unpin()?;
+        }
+        match self.at(interface, index, hook) {
+            Ok((link, _)) => {
+                if !exclusive {
+                    unpin()?;
+                }
+                Ok((link, true))
+            }
+            Err(error) => {
+                if exclusive {
+                    self.at(interface, index, old)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Puts it at this very hook; whether it took the place of an earlier one.
+    fn at(&mut self, interface: &str, index: u32, hook: Hook) -> Result<(Option<FdLink>, bool), Error> {
+        let pin = self.pin(&link_name(hook, index));
+        let mode = match hook {
+            Hook::Native => XdpMode::Driver,
+            Hook::Generic => XdpMode::Skb,
+            Hook::Tc => {
+                let place = tc::Place { interface, attach: TcAttachType::Ingress };
+                let attached = tc::attach(self.classifier(TC)?, TC, &place, pin.as_deref())?;
+                return Ok((attached.link, attached.replaced));
+            }
+        };
+        let failed = |error: &ProgramError| attach_error(interface, hook, error);
+        if let Some(pin) = pin.as_deref().filter(|pin| pin.exists()) {
+            let program = self.xdp()?;
+            let replaced = tc::pinned(pin)
+                .and_then(|link| XdpLink::try_from(link).map_err(|error| tc::pin_error(pin, &error)))
+                .and_then(|link| program.attach_to_link(link).map_err(|error| failed(&error)));
+            match replaced {
+                Ok(id) => {
+                    // Taken, so that it is not closed with the program; the pin holds it.
+                    let link = program.take_link(id).map_err(|error| failed(&error))?;
+                    drop(link);
+                    return Ok((None, true));
+                }
+                // The interface of that index is another one by now, and the link leads nowhere.
+                Err(_) if occupant(interface, index)?.is_none() => {
+                    let gone = fs::remove_file(pin);
+                    gone.map_err(|error| tc::pin_error(pin, &error))?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(Occupant { id, name }) = occupant(interface, index)? {
+            return Err(Error::Occupied { interface: interface.to_owned(), id, name });
+        }
+        let program = self.xdp()?;
+        let id = program.attach_to_if_index(index, mode).map_err(|error| failed(&error))?;
+        let link = program.take_link(id).map_err(|error| failed(&error))?;
+        let link = FdLink::try_from(link).map_err(|_| Error::Attach {
+            interface: interface.to_owned(),
+            mode: hook.as_str(),
+            reason: "this kernel has no links for XDP; Linux 5.9 is the first that has".into(),
+        })?;
+        Ok((tc::keep(link, pin.as_deref())?, false))
+    }
+
+    fn pin(&self, name: &str) -> Option<PathBuf> {
+        self.pins.as_ref().map(|pins| pins.join(name))
+    }
+}
+
+fn link_name(hook: Hook, index: u32) -> String {
+    format!("{}-{index}", hook.as_str())
+}
+
+fn index_of(interface: &str) -> Result<u32, Error> {
+    nix::net::if_::if_nametoindex(interface).map_err(|_| Error::NoInterface(interface.to_owned()))
+}
+
+fn attach_error(interface: &str, hook: Hook, error: &ProgramError) -> Error {
+    let remedy = match (error_code(error), hook) {
+        (Some(nix::libc::EOPNOTSUPP), Hook::Native) => "the driver has no XDP: ask for tc",
+        (Some(nix::libc::ERANGE | nix::libc::EMSGSIZE | nix::libc::EINVAL), Hook::Native) => {
+            "the driver's buffers do not fit: lower the interface's MTU to what one page holds (about 3,500 bytes) and \
+             switch off large receive offload, or ask for tc"
+        }
+        (Some(nix::libc::EBUSY), _) => "another program is there already",
+        (Some(nix::libc::EPERM | nix::libc::EACCES), _) => "this process lacks CAP_NET_ADMIN",
+        _ => "see the kernel's log (`dmesg`) for what the driver says",
+    };
+    Error::Attach {
+        interface: interface.to_owned(),
+        mode: hook.as_str(),
+        reason: format!("{}; {remedy}", describe(error)),
+    }
+}
+
+/// Takes away what [`Decapsulator::attach`] left with these pins: the programs, and then their maps.
+///
+/// # Errors
+/// [`Error::Pin`] when a pin cannot be removed, [`Error::Attach`] when a filter cannot.
+pub fn detach(pins: &Path, interface: &str, egress: &str) -> Result<(), Error> {
+    if !tc::has_links() {
+        for (name, interface, attach) in
+            [(TC, interface, TcAttachType::Ingress), (CLAMP, egress, TcAttachType::Egress)]
+        {
+            // With an interface its filters are gone too.
+            if index_of(interface).is_ok() {
+                tc::detach_filter(name, &tc::Place { interface, attach })?;
+            }
+        }
+    }
+    let failed = |path: &Path, error: &std::io::Error| tc::pin_error(path, error);
+    let entries = match fs::read_dir(pins) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(pins, &error)),
+    };
+    for entry in entries.flatten() {
+        fs::remove_file(entry.path()).map_err(|error| failed(&entry.path(), &error))?;
+    }
+    fs::remove_dir(pins).map_err(|error| failed(pins, &error))?;
+    // Other versions may have theirs beside.
+    let _ = pins.parent().map(fs::remove_dir);
+    Ok(())
+}
+
+/// Where the decapsulator with these pins runs, on the interface with this name.
+pub fn attached(pins: &Path, interface: &str) -> Option<Hook> {
+    let index = index_of(interface).ok()?;
+    if !tc::has_links() {
+        // A filter has no pin, the maps have.
+        let xdp = [Hook::Native, Hook::Generic].into_iter();
+        return xdp
+            .chain([Hook::Tc])
+            .find(|hook| *hook == Hook::Tc || pins.join(link_name(*hook, index)).exists());
+    }
+    Hook::ALL.into_iter().find(|hook| pins.join(link_name(*hook, index)).exists())
+}
