@@ -47,9 +47,9 @@ impl DrainKey {
 /// How far a drain is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Live flows are seen.
+    /// Live flows are seen, or QUIC connections may be there.
     Busy {
-        /// How many.
+        /// How many flows are remembered; QUIC connections are not, so it can be 0.
         live_flows: u32,
     },
     /// No live flow is seen; silent ones may be there.
@@ -141,22 +141,23 @@ impl Drains {
                 self.begin(key.clone(), now, None);
             }
             // A name can leave with one address more than once.
-            let sum: &mut (u32, u32) = present.entry(key).or_default();
+            let sum: &mut (u32, u32, bool) = present.entry(key).or_default();
             sum.0 += one.live_flows;
             sum.1 += one.unsettled_slots;
+            sum.2 |= one.may_have_quic;
         }
         let mut events = Vec::new();
         for (key, drain) in &mut self.drains {
-            let (live_flows, unsettled_slots) = present.get(key).copied().unwrap_or_default();
+            let (live_flows, unsettled_slots, quic) = present.get(key).copied().unwrap_or_default();
             if drain.phase.is_over() {
                 continue;
             }
             let late = drain.deadline.is_some_and(|deadline| now >= deadline);
-            drain.phase = match (live_flows, unsettled_slots) {
-                (0, 0) => Phase::Done,
+            drain.phase = match (live_flows, unsettled_slots, quic) {
+                (0, 0, false) => Phase::Done,
                 _ if late => Phase::Cut { live_flows },
-                (0, unsettled_slots) => Phase::Quiet { unsettled_slots },
-                (live_flows, _) => Phase::Busy { live_flows },
+                (0, unsettled_slots, false) => Phase::Quiet { unsettled_slots },
+                (live_flows, ..) => Phase::Busy { live_flows },
             };
             if drain.phase.is_over() {
                 drain.ended = Some(now);
@@ -219,7 +220,7 @@ mod tests {
 
     fn remaining(live_flows: u32, unsettled_slots: u32) -> Remaining {
         let DrainKey { service, backend, address, removed } = key();
-        Remaining { service, backend, address, removed, live_flows, unsettled_slots }
+        Remaining { service, backend, address, removed, live_flows, unsettled_slots, may_have_quic: false }
     }
 
     #[test]
@@ -241,6 +242,15 @@ mod tests {
         assert_eq!(drains.observe(&[remaining(0, 0)], start + 9 * SECOND), [done]);
         assert_eq!(drains.observe(&[remaining(0, 0)], start + 10 * SECOND), []);
         assert!(!drains.is_under_way());
+    }
+
+    #[test]
+    fn a_drain_is_busy_while_quic_connections_may_be_there() {
+        let (start, mut drains) = (Instant::now(), Drains::new());
+        let quic = Remaining { may_have_quic: true, ..remaining(0, 0) };
+        assert_eq!(drains.observe(&[quic], start), []);
+        assert_eq!(drains.of(&key()).unwrap().phase, Phase::Busy { live_flows: 0 });
+        assert_eq!(drains.observe(&[remaining(0, 0)], start + SECOND).len(), 1);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use guideway_forward::record::{Active, BackendState, NO_BACKEND, Service, ServiceId, Slot};
 
-use super::member::{Member, Removed};
+use super::member::Member;
 use super::region::{Full, Region};
 use super::service::{Held, Prior, write};
 use super::shares::Shares;
@@ -84,7 +84,6 @@ impl<E: Engine> Controller<E> {
         health_of_new: &impl Fn(&BackendSpec) -> Health,
         removal: Removal,
     ) -> Result<Plan, ChangeError> {
-        let now = self.engine.now_seconds();
         let held = self.services.get(&spec.name);
         let mut members = held.map(|held| held.members.clone()).unwrap_or_default();
         // A backend is the same one while identity and address are; another address is another server.
@@ -94,10 +93,7 @@ impl<E: Engine> Controller<E> {
             });
             match wanted {
                 Some(backend) => member.spec = backend.clone(),
-                None => {
-                    let drains = removal == Removal::Drain;
-                    member.removed = Some(Removed { drains, quiet_since: now, packets: 0 });
-                }
+                None => member.removed = Some(removal),
             }
         }
         for backend in &spec.backends {
@@ -147,8 +143,8 @@ impl<E: Engine> Controller<E> {
         let mut size = table::size(&spec.table, spec.backends.len()).map_err(failed)?;
         let mut seed = spec.table.seed;
         let mut resize_waits = false;
-        if let Some(held) = held
-            && held.prior.is_some()
+        let waits = |held: &&Held| held.prior.is_some() || held.waits_for(&spec.table);
+        if let Some(held) = held.filter(waits)
             && (held.table.len != size.get() || held.seed != seed)
         {
             size = guideway_hash::TableSize::new(held.table.len).map_err(|error| failed(error.into()))?;
@@ -258,6 +254,9 @@ impl<E: Engine> Controller<E> {
         let voided_flows = self.flows_to_be_voided(&name, &plan);
         let engine = &self.engine;
         let held = self.services.get_mut(&name).ok_or_else(unknown)?;
+        if !held.waits_for(&spec.table) {
+            held.resize_refused = None;
+        }
         held.spec = spec;
         let shares = Shares::new((&held.members, held.last_resort), (&plan.members, plan.last_resort));
         let mut members = plan.members;
@@ -265,7 +264,6 @@ impl<E: Engine> Controller<E> {
         held.members = members;
         held.last_resort = plan.last_resort;
         held.resize_waits = plan.resize_waits;
-        held.resize_refused = None;
         if let Some(places) = new_places {
             held.places = places;
         }

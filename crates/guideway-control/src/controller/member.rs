@@ -4,6 +4,7 @@ use guideway_forward::record::BackendState;
 use guideway_forward::record::backend::BackendSpec as Record;
 use guideway_soft::Count;
 
+use super::Removal;
 use super::spec::{Admin, BackendSpec, Health};
 
 /// A backend that a service has, or had and still has flows on.
@@ -11,29 +12,36 @@ use super::spec::{Admin, BackendSpec, Health};
 pub(crate) struct Member {
     pub(crate) spec: BackendSpec,
     pub(crate) health: Health,
-    /// When, and how, it left the desired state; its index stays taken until nothing names it.
-    pub(crate) removed: Option<Removed>,
+    /// How it left the desired state; its index stays taken until nothing names it.
+    pub(crate) removed: Option<Removal>,
+    /// Its last packets, noted from the first tick on after it was removed or began to drain.
+    pub(crate) heard: Option<Heard>,
     /// Packets counted before its present place in the forwarder's memory.
     pub(crate) carried: Count,
     /// What the counter of that place said when the backend came there.
     pub(crate) baseline: Count,
 }
 
-/// How a backend left.
+/// When a backend got packets last. A QUIC connection is known by its id and not remembered, so only this tells that it
+/// lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Removed {
-    /// Whether its flows stay until they end.
-    pub(crate) drains: bool,
-    /// The last second in which it got packets. A QUIC connection is known by its id and not remembered, so only this
-    /// tells that it lives.
-    pub(crate) quiet_since: u32,
-    /// What its counter said then.
+pub(crate) struct Heard {
+    /// The last second in which packets were noticed.
+    pub(crate) at: u32,
+    /// What the backend's counter said then.
     pub(crate) packets: u64,
 }
 
 impl Member {
     pub(crate) fn new(spec: BackendSpec, health: Health) -> Self {
-        Self { spec, health, removed: None, carried: Count::default(), baseline: Count::default() }
+        Self {
+            spec,
+            health,
+            removed: None,
+            heard: None,
+            carried: Count::default(),
+            baseline: Count::default(),
+        }
     }
 
     /// Whether new flows may go there.
@@ -50,14 +58,31 @@ impl Member {
         self.removed.is_none() && self.spec.admin == Admin::Active && self.spec.weight > 0
     }
 
+    /// Whether it gets no new flows, and its packets have to be watched.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.removed.is_some() || self.spec.admin == Admin::Draining
+    }
+
+    /// Notes what its packet counter says. Packets before the first look count as of now.
+    pub(crate) fn note_packets(&mut self, packets: u64, now: u32) {
+        if self.heard.is_none_or(|heard| heard.packets != packets) {
+            self.heard = Some(Heard { at: now, packets });
+        }
+    }
+
+    /// Whether it can't have got packets for longer than `seconds`, as far as was looked.
+    pub(crate) fn is_quiet_for(&self, seconds: u32, now: u32) -> bool {
+        self.heard.is_some_and(|heard| now.saturating_sub(heard.at) > seconds)
+    }
+
     /// What the forwarder is told of it; `last_resort` when it is in use although its checks fail.
     pub(crate) fn state(&self, last_resort: bool) -> BackendState {
         let fails = matches!(self.health, Health::Down | Health::NeverPassed);
         match (self.removed, self.spec.admin) {
-            (Some(Removed { drains: false, .. }), _) | (None, Admin::Disabled) => BackendState::Down,
+            (Some(Removal::AtOnce), _) | (None, Admin::Disabled) => BackendState::Down,
             (None, Admin::Active) if last_resort => BackendState::Active,
             _ if fails => BackendState::Down,
-            (Some(_), _) | (None, Admin::Draining) => BackendState::Draining,
+            (Some(Removal::Drain), _) | (None, Admin::Draining) => BackendState::Draining,
             (None, Admin::Active) => BackendState::Active,
         }
     }

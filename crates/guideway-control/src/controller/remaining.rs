@@ -6,9 +6,11 @@ use std::net::IpAddr;
 use guideway_forward::record::{BackendState, ServiceId};
 
 use super::commit::store_records;
+use super::member::Member;
 use super::service::{Held, read};
-use super::tick::for_each_flow;
-use super::{ChangeError, Controller, unknown_backend};
+use super::spec::Health;
+use super::tick::{MARGIN_SECONDS, for_each_flow};
+use super::{ChangeError, Controller, Removal, unknown_backend};
 use crate::engine::Engine;
 
 /// What still lives on a backend that drains.
@@ -24,6 +26,9 @@ pub struct Remaining {
     pub removed: bool,
     /// Flows of it that the forwarder has seen since it began to drain and that are not silent for an idle time yet.
     pub live_flows: u32,
+    /// Whether QUIC connections may live there. Their packets name the backend and nothing is remembered of them, so they
+    /// can't be counted: only when it has got no packet for an idle time is it certain that there is none.
+    pub may_have_quic: bool,
     /// Slots on which older flows of it may live that were silent since; they settle an idle time after the change.
     pub unsettled_slots: u32,
 }
@@ -50,13 +55,14 @@ impl<E: Engine> Controller<E> {
             }
         });
         let mut unsettled: HashMap<ServiceId, HashMap<u16, u32>> = HashMap::new();
-        let describe = |(held, local, member): (&Held, u16, &super::member::Member)| {
+        let describe = |(held, local, member): (&Held, u16, &Member)| {
             let slots = unsettled.entry(held.id).or_insert_with(|| unsettled_slots(&self.engine, held));
             Remaining {
                 service: held.spec.name.clone(),
                 backend: member.spec.identity.clone(),
                 address: member.spec.address,
                 removed: member.removed.is_some(),
+                may_have_quic: self.may_have_quic(held, member),
                 live_flows: flows.get(&(held.id, local)).copied().unwrap_or(0),
                 unsettled_slots: slots.get(&local).copied().unwrap_or(0),
             }
@@ -64,23 +70,52 @@ impl<E: Engine> Controller<E> {
         list.into_iter().map(describe).collect()
     }
 
+    fn may_have_quic(&self, held: &Held, member: &Member) -> bool {
+        let quiet_for = held.spec.udp_idle_seconds + MARGIN_SECONDS;
+        held.spec.policy.quic().is_some()
+            && member.spec.quic_id.is_some()
+            && !member.is_quiet_for(quiet_for, self.engine.now_seconds())
+    }
+
+    /// Says what the checks found of a backend that was removed and still drains: when it fails, the flows that it has
+    /// end. `set_health` speaks of the backend that is wanted under that name, if there is one.
+    ///
+    /// # Errors
+    /// [`ChangeError`] when the service has no removed backend of this name and address.
+    pub fn set_removed_health(
+        &mut self,
+        service: &str,
+        backend: &str,
+        address: IpAddr,
+        health: Health,
+    ) -> Result<(), ChangeError> {
+        self.edit_removed(service, backend, address, |member| member.health = health)
+    }
+
     /// Ends the drain of a backend that was removed: the flows that it still has end.
     ///
     /// # Errors
     /// [`ChangeError`] when no such backend drains after its removal.
     pub fn end_removed(&mut self, service: &str, backend: &str, address: IpAddr) -> Result<(), ChangeError> {
+        self.edit_removed(service, backend, address, |member| member.removed = Some(Removal::AtOnce))
+    }
+
+    fn edit_removed(
+        &mut self,
+        service: &str,
+        backend: &str,
+        address: IpAddr,
+        edit: impl Fn(&mut Member),
+    ) -> Result<(), ChangeError> {
         let engine = &self.engine;
         let held = self
             .services
             .get_mut(service)
             .ok_or_else(|| ChangeError::UnknownService { service: service.to_owned() })?;
         let mut found = false;
-        for member in held.members.iter_mut().flatten() {
-            if member.spec.identity == backend
-                && member.spec.address == address
-                && let Some(removed) = &mut member.removed
-            {
-                removed.drains = false;
+        for member in held.members.iter_mut().flatten().filter(|member| member.removed.is_some()) {
+            if member.spec.identity == backend && member.spec.address == address {
+                edit(member);
                 found = true;
             }
         }

@@ -12,7 +12,7 @@ use guideway_wire::HashKey;
 use super::ChangeError;
 use super::member::Member;
 use super::region::Region;
-use super::spec::{Protocol, ServiceSpec};
+use super::spec::{Protocol, ServiceSpec, TableSpec};
 use crate::engine::Engine;
 
 /// A committed service.
@@ -132,6 +132,11 @@ impl Held {
         let tcp = if of(Protocol::Tcp) { self.spec.tcp_idle_seconds } else { 0 };
         let udp = if of(Protocol::Udp) { self.spec.udp_idle_seconds } else { 0 };
         tcp.max(udp)
+    }
+
+    /// Whether this is the table that a resize waits for. What else changes meanwhile is done in the present one.
+    pub(crate) fn waits_for(&self, table: &TableSpec) -> bool {
+        self.resize_waits && self.spec.table == *table
     }
 
     /// Packets forwarded to a member since it joined.

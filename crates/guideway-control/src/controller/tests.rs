@@ -1,5 +1,8 @@
 //! The controller against a virtual clock.
 
+mod leaving;
+mod resize;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -161,53 +164,6 @@ fn grace_ends_before_the_slot_settles() {
 }
 
 #[test]
-fn a_change_of_size_or_seed_has_a_grace_for_udp_and_other_changes_leave_it_alone() {
-    let mut controller = controller();
-    controller.add_service(service(of(1..=4), 1009), Health::Unchecked).unwrap();
-    let in_grace = |controller: &Controller<Arc<Memory>>| {
-        let id = controller.service_id("web").unwrap();
-        controller.engine().service(id).unwrap().active().in_grace()
-    };
-    assert!(!in_grace(&controller));
-    controller.resize("web", TableSizeSpec::Slots(1013), 8).unwrap();
-    assert!(in_grace(&controller));
-    controller.set_weight("web", "be1", 3).unwrap();
-    pass_seconds(&mut controller, 30);
-    assert!(in_grace(&controller));
-    pass_seconds(&mut controller, 1);
-    assert!(!in_grace(&controller) && controller.status()[0].prior);
-}
-
-#[test]
-fn a_backend_that_returns_takes_its_index_again() {
-    let mut controller = controller();
-    controller.add_service(service(of(1..=3), 251), Health::Unchecked).unwrap();
-    let before = words(&controller);
-    for removal in [Removal::Drain, Removal::AtOnce] {
-        controller.remove_backend("web", "be2", removal).unwrap();
-        assert!(words(&controller).iter().all(|slot| slot.current() != 1));
-        controller.add_backend("web", backend(2, 1), Health::Up).unwrap();
-        let owners = |words: &[Slot]| words.iter().map(|slot| slot.current()).collect::<Vec<_>>();
-        assert_eq!(owners(&words(&controller)), owners(&before));
-        let status = &controller.status()[0];
-        assert_eq!(status.backends.len(), 3);
-        assert!(
-            status.backends.iter().all(|backend| backend.state == BackendState::Active && !backend.removed)
-        );
-    }
-}
-
-#[test]
-fn another_address_is_another_backend() {
-    let mut controller = controller();
-    controller.add_service(service(of(1..=3), 251), Health::Unchecked).unwrap();
-    controller.remove_backend("web", "be2", Removal::Drain).unwrap();
-    let elsewhere = BackendSpec { address: IpAddr::V4(Ipv4Addr::new(10, 0, 9, 9)), ..backend(2, 1) };
-    controller.add_backend("web", elsewhere, Health::Up).unwrap();
-    assert_eq!(controller.services["web"].named("be2").unwrap().0, 3);
-}
-
-#[test]
 fn of_two_backends_with_one_quic_id_the_wanted_one_counts() {
     let mut controller = controller();
     let with_id = |number: u8, address: u8| BackendSpec {
@@ -226,45 +182,11 @@ fn of_two_backends_with_one_quic_id_the_wanted_one_counts() {
 }
 
 #[test]
-fn a_backend_that_left_keeps_its_index_while_it_gets_packets() {
-    use guideway_forward::state::Counters;
-    let mut controller = controller();
-    controller.add_service(service(of(1..=3), 251), Health::Unchecked).unwrap();
-    let worker = controller.engine().worker().unwrap();
-    controller.remove_backend("web", "be2", Removal::Drain).unwrap();
-    let global = controller.services["web"].places.offset + 1;
-    for _ in 0..10 {
-        Counters::backend(&worker, global, 60);
-        assert_eq!(pass_seconds(&mut controller, 290).freed, 0);
-    }
-    assert_eq!(controller.engine().backend(global).unwrap().state(), BackendState::Draining);
-    assert_eq!(pass_seconds(&mut controller, 20).freed, 1);
-}
-
-#[test]
 fn a_service_that_starts_with_its_backends_health_known_is_settled() {
     let mut controller = controller();
     let health = |backend: &BackendSpec| if backend.identity == "be2" { Health::Down } else { Health::Up };
     controller.add_service_with(service(of(1..=4), 1009), health).unwrap();
     assert!(words(&controller).iter().all(|slot| slot.is_settled() && slot.current() != 1));
-}
-
-#[test]
-fn an_index_is_reused_only_after_nothing_names_it() {
-    let mut controller = controller();
-    controller.add_service(service(of(1..=3), 251), Health::Unchecked).unwrap();
-    controller.remove_backend("web", "be2", Removal::Drain).unwrap();
-    controller.add_backend("web", backend(4, 1), Health::Unchecked).unwrap();
-    assert_eq!(controller.services["web"].named("be4").unwrap().0, 3);
-    remember(&controller, 3, 0, 1, Class::Old);
-    pass_seconds(&mut controller, 295);
-    assert_eq!(
-        controller.engine().backend(controller.services["web"].places.offset + 1).unwrap().state(),
-        BackendState::Draining
-    );
-    assert_eq!(pass_seconds(&mut controller, 20).freed, 1);
-    controller.add_backend("web", backend(5, 1), Health::Unchecked).unwrap();
-    assert_eq!(controller.services["web"].named("be5").unwrap().0, 1);
 }
 
 /// How many slots each backend `be1`, `be2`, … has.
@@ -519,31 +441,6 @@ fn a_removed_service_gives_everything_back() {
     assert_eq!(controller.slots.free(), 400_000);
     assert_eq!(controller.places.free(), 512);
     assert!(controller.engine().flows()[5].entries[0].tag().is_none());
-}
-
-#[test]
-fn a_resize_whose_turn_comes_but_does_not_fit_says_so_once_and_is_tried_again() {
-    let limits = Limits { services: 2, backends: 64, slots: 1_009 + 2_003, flows: 64, ..Limits::default() };
-    let mut controller = Controller::new(Arc::new(Memory::new(limits, [1, 2])));
-    controller.add_service(service(of(1..=4), 1_009), Health::Unchecked).unwrap();
-    controller.resize("web", TableSizeSpec::Slots(2_003), 7).unwrap();
-    assert!(controller.resize("web", TableSizeSpec::Slots(4_001), 7).unwrap().resize_waits);
-    let refused = |controller: &mut Controller<Arc<Memory>>, seconds: u32| {
-        let mut refused = Vec::new();
-        for _ in 0..seconds {
-            controller.engine().set_now_seconds(controller.engine().now_seconds() + 1);
-            refused.extend(controller.tick().refused);
-        }
-        refused
-    };
-    let told = refused(&mut controller, 320);
-    assert!(matches!(told.as_slice(), [ChangeError::Full { asked: 4_001, .. }]), "{told:?}");
-    assert_eq!(controller.status()[0].resize_refused, told.first().cloned());
-    assert_eq!(controller.status()[0].slots, 2_003);
-    controller.resize("web", TableSizeSpec::Slots(1_009), 7).unwrap();
-    assert_eq!(controller.status()[0].resize_refused, None);
-    assert_eq!(refused(&mut controller, 320), []);
-    assert_eq!(controller.status()[0].slots, 1_009);
 }
 
 #[test]

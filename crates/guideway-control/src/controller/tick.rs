@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use guideway_forward::record::fragment::FRAGMENT_SECONDS;
 use guideway_forward::record::{Backend, NO_BACKEND, ServiceId, Slot};
 
+use super::member::Member;
 use super::service::{Held, Prior, read};
 use super::spec::{Health, ServiceSpec};
 use super::{ChangeError, Controller, Removal, Retired};
@@ -13,7 +14,7 @@ use crate::engine::Engine;
 
 /// Seconds more than the idle time that everything waits: a flow's last packet may fall into the second of the change,
 /// and its entry is stamped once a second.
-const MARGIN_SECONDS: u32 = 2;
+pub(super) const MARGIN_SECONDS: u32 = 2;
 
 /// What a tick did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,11 +51,12 @@ impl<E: Engine> Controller<E> {
     /// Does what is due at the engine's present second. Cheap while everything is settled.
     pub fn tick(&mut self) -> Ticked {
         let mut ticked = Ticked::default();
+        let now = self.engine.now_seconds();
+        self.services.values_mut().for_each(|held| note_packets(&self.engine, held, now));
         let idle = self.retired.is_empty() && self.narrowing.is_none();
         if idle && !self.services.values().any(Held::is_in_transition) {
             return ticked;
         }
-        let now = self.engine.now_seconds();
         let census = sweep(&self.engine);
         ticked.swept = census.swept;
         let mut resizes = Vec::new();
@@ -93,10 +95,12 @@ impl<E: Engine> Controller<E> {
     /// Does a resize that has waited; if it is refused for a reason that was not told before, that reason.
     fn resize_at_last(&mut self, spec: ServiceSpec) -> Option<ChangeError> {
         let name = spec.name.clone();
+        self.services.get_mut(&name)?.resize_waits = false;
         let refused = self.commit(spec, |_| Health::Unchecked, Removal::Drain).err();
-        let told = &mut self.services.get_mut(&name)?.resize_refused;
-        let news = refused.clone().filter(|_| *told != refused);
-        *told = refused;
+        let held = self.services.get_mut(&name)?;
+        held.resize_waits |= refused.is_some();
+        let news = refused.clone().filter(|_| held.resize_refused != refused);
+        held.resize_refused = refused;
         news
     }
 
@@ -243,7 +247,6 @@ fn give_up_prior(engine: &impl Engine, held: &mut Held, live: Option<&HashSet<(u
 
 /// Frees the indices of backends that left and that nothing names any more.
 fn free_members(engine: &impl Engine, held: &mut Held, named: &HashSet<(ServiceId, u16)>, now: u32) -> u32 {
-    note_packets(engine, held, now);
     let quiet_for = held.idle_seconds().max(FRAGMENT_SECONDS) + MARGIN_SECONDS;
     let long_gone: Vec<u16> = held
         .members
@@ -251,9 +254,8 @@ fn free_members(engine: &impl Engine, held: &mut Held, named: &HashSet<(ServiceI
         .enumerate()
         .filter(|(local, member)| {
             // The fragment cache, and clients of QUIC, name a backend for so long after its last packet.
-            let removed = member.as_ref().and_then(|member| member.removed);
-            removed.is_some_and(|removed| now.saturating_sub(removed.quiet_since) > quiet_for)
-                && !named.contains(&(held.id, *local as u16))
+            let is_gone = |member: &Member| member.removed.is_some() && member.is_quiet_for(quiet_for, now);
+            member.as_ref().is_some_and(is_gone) && !named.contains(&(held.id, *local as u16))
         })
         .map(|(local, _)| local as u16)
         .collect();
@@ -280,16 +282,15 @@ fn free_members(engine: &impl Engine, held: &mut Held, named: &HashSet<(ServiceI
     freed
 }
 
-/// Notes which of the backends that left have got packets since the last time.
+/// Notes which of the backends that drain or have left got packets since the last time.
 fn note_packets(engine: &impl Engine, held: &mut Held, now: u32) {
     let offset = held.places.offset;
     for (local, member) in held.members.iter_mut().enumerate() {
-        if let Some(removed) = member.as_mut().and_then(|member| member.removed.as_mut()) {
-            let packets = engine.backend_count(offset + local as u32).packets;
-            if packets != removed.packets {
-                removed.packets = packets;
-                removed.quiet_since = now;
-            }
+        let Some(member) = member else { continue };
+        if member.is_leaving() {
+            member.note_packets(engine.backend_count(offset + local as u32).packets, now);
+        } else {
+            member.heard = None;
         }
     }
 }

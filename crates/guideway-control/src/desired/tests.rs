@@ -434,6 +434,25 @@ fn a_next_hop_changes_at_once_and_in_what_is_committed_later() {
     }
 }
 
+#[test]
+fn next_hops_that_are_known_before_the_start_are_in_the_first_records() {
+    let config = config(&[1; 2], "");
+    let (mut board, now) = (Board::new(1), Instant::now());
+    let mut controller = Controller::new(Arc::new(Memory::new(Limits::default(), [1, 2])));
+    let mut desired = Desired::new(Overrides::default());
+    let next_hop = NextHop { interface: 9, neighbour: [6; 6], own_mac: [8; 6] };
+    desired.set_next_hop(&mut controller, IpAddr::from([10, 0, 0, 2]), next_hop);
+    desired.configure(&config, &mut board, now);
+    assert!(desired.commit(&mut controller, &board, now).iter().all(|committed| committed.result.is_ok()));
+    let neighbours: Vec<_> = (0..2)
+        .map(|global| {
+            let (_, spec) = controller.backend_at(global).unwrap();
+            (spec.identity.clone(), controller.engine().backend(global).unwrap().neighbour())
+        })
+        .collect();
+    assert!(neighbours.contains(&("be2".to_owned(), Some([6; 6]))), "{neighbours:?}");
+}
+
 fn key(removed: bool) -> DrainKey {
     DrainKey { service: "web".into(), backend: "be2".into(), address: IpAddr::from([10, 0, 0, 2]), removed }
 }
