@@ -7,6 +7,18 @@ use std::sync::atomic::AtomicU32;
 use guideway_forward::record::{Backend, Bucket, Service, ServiceId, Settings};
 use guideway_soft::{Binding, Count, Directory, Memory, QuicBinding};
 
+/// A forwarder did not take what it was told; it holds what it held before.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// It refused a change of where services listen.
+    #[error("the forwarder did not take where services listen: {reason}")]
+    Listens {
+        /// What it says, with the remedy.
+        reason: String,
+    },
+}
+
 /// How much a forwarder can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
@@ -16,6 +28,8 @@ pub struct Capacity {
     pub backends: u32,
     /// Slots, over all tables.
     pub slots: u32,
+    /// Places where services listen, over all services.
+    pub listens: u32,
 }
 
 /// A forwarder's state, mapped: in this process, or from the kernel.
@@ -45,7 +59,10 @@ pub trait Engine {
     fn settings(&self) -> &Settings;
 
     /// Replaces, at once, where services listen and which server id is which backend.
-    fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]);
+    ///
+    /// # Errors
+    /// [`EngineError`]; then it holds what it held before.
+    fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]) -> Result<(), EngineError>;
 
     /// Begins a grace period and returns its number.
     fn begin_grace(&self) -> u64;
@@ -63,7 +80,13 @@ pub trait Engine {
 impl Engine for Memory {
     fn capacity(&self) -> Capacity {
         let limits = self.limits();
-        Capacity { services: limits.services, backends: limits.backends, slots: limits.slots }
+        Capacity {
+            services: limits.services,
+            backends: limits.backends,
+            slots: limits.slots,
+            // Its index is built anew on the heap at each change.
+            listens: u32::MAX,
+        }
     }
 
     fn now_seconds(&self) -> u32 {
@@ -90,8 +113,9 @@ impl Engine for Memory {
         self.settings()
     }
 
-    fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]) {
+    fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]) -> Result<(), EngineError> {
         self.publish(Directory::build(bindings, quic));
+        Ok(())
     }
 
     fn begin_grace(&self) -> u64 {
@@ -140,8 +164,8 @@ impl<E: Engine> Engine for Arc<E> {
         self.deref().settings()
     }
 
-    fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]) {
-        self.deref().publish(bindings, quic);
+    fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]) -> Result<(), EngineError> {
+        self.deref().publish(bindings, quic)
     }
 
     fn begin_grace(&self) -> u64 {

@@ -6,12 +6,17 @@ use guideway_forward::record::{Backend, Bucket, Service, ServiceId, Settings};
 use guideway_soft::{Binding, Count, QuicBinding};
 use guideway_xdp::Balancer;
 
-use crate::engine::{Capacity, Engine};
+use crate::engine::{Capacity, Engine, EngineError};
 
 impl Engine for Balancer {
     fn capacity(&self) -> Capacity {
         let limits = self.limits();
-        Capacity { services: limits.services, backends: limits.backends, slots: limits.slots }
+        Capacity {
+            services: limits.services,
+            backends: limits.backends,
+            slots: limits.slots,
+            listens: self.listens(),
+        }
     }
 
     fn now_seconds(&self) -> u32 {
@@ -38,8 +43,8 @@ impl Engine for Balancer {
         self.settings()
     }
 
-    fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]) {
-        self.publish_noting(bindings, quic);
+    fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]) -> Result<(), EngineError> {
+        self.publish(bindings, quic).map_err(|error| EngineError::Listens { reason: error.to_string() })
     }
 
     fn begin_grace(&self) -> u64 {

@@ -78,12 +78,7 @@ impl<F: Forwarder> Bed<F> {
     ) -> Result<Vec<ServiceChange>> {
         let alive = self.balancers.iter().enumerate();
         let alive = alive.filter_map(|(number, balancer)| Some((number, balancer.as_ref()?)));
-        let made = alive.map(|(number, balancer)| {
-            let made = change(&mut balancer.controller(), number)?;
-            balancer.forwarder().fault()?;
-            Ok(made)
-        });
-        made.collect()
+        alive.map(|(number, balancer)| Ok(change(&mut balancer.controller(), number)?)).collect()
     }
 
     /// Kills a balancer: its packet path stops and its link goes down; the router goes on sending to it.

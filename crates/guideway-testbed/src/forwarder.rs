@@ -44,14 +44,6 @@ pub trait Forwarder: Sized + std::fmt::Debug + Send + Sync + 'static {
 
     /// Called some times a second: one that has no clock of its own takes the time here.
     fn beat(&self) {}
-
-    /// What went wrong since the last call, where the controller could not be told.
-    ///
-    /// # Errors
-    /// [`crate::Error`].
-    fn fault(&self) -> Result<()> {
-        Ok(())
-    }
 }
 
 /// A backend's end of the tunnels. It leaves the backend when it is dropped.

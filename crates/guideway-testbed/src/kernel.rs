@@ -51,10 +51,6 @@ impl Forwarder for KernelForwarder {
     fn totals(&self) -> Totals {
         self.balancer.totals()
     }
-
-    fn fault(&self) -> Result<()> {
-        self.balancer.take_fault().map_or(Ok(()), |fault| Err(fault.into()))
-    }
 }
 
 /// Puts the program on all links of a machine.

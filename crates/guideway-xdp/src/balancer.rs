@@ -52,13 +52,13 @@ pub enum Action {
 #[derive(Debug)]
 pub struct Balancer {
     limits: Limits,
+    listens: u32,
     pub(crate) ebpf: Ebpf,
     tables: Tables,
     directory: Mutex<Directory>,
     counters: Counters,
     grace: Grace,
     pub(crate) pins: Option<Pins>,
-    fault: Mutex<Option<Error>>,
     /// Handles of all maps, for pinning.
     maps: HashMap<&'static str, MapData>,
 }
@@ -159,7 +159,9 @@ impl Balancer {
             MapData::from_id(id).map_err(|error| wrong(shape, &error))
         };
         let as_map = |shape: Shape| Map::from_map_data(again(shape)?).map_err(|error| wrong(shape, &error));
+        let listens = tables::check(tables::EXACT, &again(tables::EXACT)?)? / tables::KEYS_A_LISTEN;
         Ok(Balancer {
+            listens,
             tables: Tables::new(again)?,
             directory: Mutex::new(Directory::new(as_map)?),
             counters: Counters::new(as_map)?,
@@ -168,13 +170,17 @@ impl Balancer {
             grace,
             maps,
             pins: None,
-            fault: Mutex::new(None),
         })
     }
 
     /// The sizes that it was loaded with.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// How many places services can listen on: addresses or prefixes with a port and a protocol.
+    pub fn listens(&self) -> u32 {
+        self.listens
     }
 
     /// Seconds of the clock that flow entries are stamped with: since the machine started.
@@ -228,21 +234,9 @@ impl Balancer {
     /// Makes these the places where services listen, and these the QUIC server ids.
     ///
     /// # Errors
-    /// [`Error::Full`], [`Error::Map`]. What was changed until then stays.
+    /// [`Error::Full`], [`Error::Map`]: everything is as it was. [`Error::Torn`] when even that failed.
     pub fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]) -> Result<(), Error> {
         self.directory().publish(bindings, quic, &self.grace)
-    }
-
-    /// As [`Balancer::publish`], and what went wrong is kept for [`Balancer::take_fault`]: for callers that cannot fail.
-    pub fn publish_noting(&self, bindings: &[Binding], quic: &[QuicBinding]) {
-        if let Err(error) = self.publish(bindings, quic) {
-            *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-        }
-    }
-
-    /// What went wrong last, once.
-    pub fn take_fault(&self) -> Option<Error> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Begins a grace period and returns its number.

@@ -13,6 +13,7 @@ use guideway_soft::QuicBinding;
 use guideway_soft::lookup::{Binding, vips};
 use zerocopy::transmute;
 
+use crate::balancer::describe;
 use crate::error::Error;
 use crate::grace::Grace;
 use crate::tables::{self, Shape};
@@ -43,12 +44,41 @@ impl Directory {
     }
 
     /// Makes the maps say this and nothing else. Each key changes at once; what a program sees between is either.
+    ///
+    /// # Errors
+    /// [`Error::Full`], [`Error::Map`]: the maps say what they said before. [`Error::Torn`]: they could not be made to.
     pub(crate) fn publish(
         &mut self,
         bindings: &[Binding],
         quic: &[QuicBinding],
         grace: &Grace,
     ) -> Result<(), Error> {
+        self.forget_steps();
+        self.change(bindings, quic, grace).map_err(|error| match self.step_back(grace) {
+            Ok(()) => error,
+            Err(again) => Error::Torn { reason: format!("{error}; and then: {again}") },
+        })
+    }
+
+    fn forget_steps(&mut self) {
+        self.exact.steps.clear();
+        self.prefixes.steps.clear();
+        self.vips.steps.clear();
+        self.vip_prefixes.steps.clear();
+        self.quic.steps.clear();
+    }
+
+    /// Undoes the steps since [`Directory::forget_steps`], the maps in the opposite order.
+    fn step_back(&mut self, grace: &Grace) -> Result<(), Error> {
+        let wait = &mut Wait { freed: &mut self.freed, grace };
+        self.prefixes.step_back(wait)?;
+        self.exact.step_back(wait)?;
+        self.quic.step_back(wait)?;
+        self.vip_prefixes.step_back(wait)?;
+        self.vips.step_back(wait)
+    }
+
+    fn change(&mut self, bindings: &[Binding], quic: &[QuicBinding], grace: &Grace) -> Result<(), Error> {
         let (mut exact, mut prefixes) = (BTreeMap::new(), BTreeMap::new());
         for binding in bindings {
             let key = binding.key();
@@ -111,6 +141,8 @@ struct Mirror<M: Entries> {
     shape: Shape,
     map: M,
     held: Held<M>,
+    /// What the present change has done so far: keys, and what they were before.
+    steps: Vec<(M::Key, Option<M::Value>)>,
 }
 
 /// What is in a map.
@@ -120,7 +152,7 @@ impl<M: Entries> Mirror<M> {
     fn new(shape: Shape, map: M) -> Result<Self, Error> {
         let held =
             map.entries().map_err(|error| Error::Map { map: shape.name, reason: error.to_string() })?;
-        Ok(Self { shape, map, held })
+        Ok(Self { shape, map, held, steps: Vec::new() })
     }
 
     /// Adds the keys that are new.
@@ -145,19 +177,39 @@ impl<M: Entries> Mirror<M> {
         }
         let gone: Vec<_> = self.held.keys().filter(|key| !wanted.contains_key(key)).copied().collect();
         for key in gone {
-            self.map
-                .take(&key)
-                .map_err(|error| Error::Map { map: self.shape.name, reason: error.to_string() })?;
-            self.held.remove(&key);
-            *wait.freed = true;
+            self.take(key, wait)?;
+        }
+        Ok(())
+    }
+
+    /// Undoes its steps, last first.
+    fn step_back(&mut self, wait: &mut Wait<'_>) -> Result<(), Error> {
+        for (key, before) in std::mem::take(&mut self.steps).into_iter().rev() {
+            match before {
+                Some(value) => {
+                    wait.before_taking();
+                    self.set(key, value)?;
+                    *wait.freed = true;
+                }
+                None => self.take(key, wait)?,
+            }
         }
         Ok(())
     }
 
     fn set(&mut self, key: M::Key, value: M::Value) -> Result<(), Error> {
-        let full = |error: MapError| Error::Full { map: self.shape.name, reason: error.to_string() };
+        let full = |error: MapError| Error::Full { map: self.shape.name, reason: describe(&error) };
         self.map.put(&key, value).map_err(full)?;
-        self.held.insert(key, value);
+        let before = self.held.insert(key, value);
+        self.steps.push((key, before));
+        Ok(())
+    }
+
+    fn take(&mut self, key: M::Key, wait: &mut Wait<'_>) -> Result<(), Error> {
+        self.map.take(&key).map_err(|error| Error::Map { map: self.shape.name, reason: describe(&error) })?;
+        let before = self.held.remove(&key);
+        self.steps.push((key, before));
+        *wait.freed = true;
         Ok(())
     }
 }

@@ -46,12 +46,22 @@ pub enum Error {
     },
     /// A map cannot hold any more.
     #[error(
-        "the map {map} cannot take another entry ({reason}): raise the limit of services or bindings and start anew"
+        "the map {map} cannot take another entry ({reason}): raise the limit of services (each brings room for eight \
+         places to listen) and start anew"
     )]
     Full {
         /// The map.
         map: &'static str,
         /// What the kernel says.
+        reason: String,
+    },
+    /// A change of where services listen failed half way, and so did going back.
+    #[error(
+        "where services listen was changed in part only, and could not be changed back: {reason}; \
+         the next change puts it right"
+    )]
+    Torn {
+        /// What failed, first and then.
         reason: String,
     },
     /// Mapping a map into the process failed.

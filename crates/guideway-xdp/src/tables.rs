@@ -55,13 +55,13 @@ shapes! {
 pub(crate) fn sizes(limits: &Limits) -> Vec<(&'static str, u32)> {
     let services = u32::from(limits.services).max(1);
     let backends = limits.backends.max(1);
-    let bindings = services.saturating_mul(BINDINGS_A_SERVICE);
+    let bindings = services.saturating_mul(LISTENS_A_SERVICE).saturating_mul(KEYS_A_LISTEN);
     vec![
         (EXACT.name, bindings),
         (PREFIXES.name, bindings),
         (VIPS.name, bindings),
         (VIP_PREFIXES.name, bindings),
-        (QUIC.name, backends),
+        (QUIC.name, backends.saturating_mul(KEYS_A_LISTEN)),
         (SERVICES.name, services),
         (BACKENDS.name, backends),
         (SLOTS.name, limits.slots.div_ceil(SLOTS_A_LINE).max(1)),
@@ -73,7 +73,10 @@ pub(crate) fn sizes(limits: &Limits) -> Vec<(&'static str, u32)> {
 }
 
 /// Addresses and ports that a service may listen on, on average.
-const BINDINGS_A_SERVICE: u32 = 8;
+const LISTENS_A_SERVICE: u32 = 8;
+
+/// A change adds all new keys before it takes any old one away, so that there is room for two.
+pub(crate) const KEYS_A_LISTEN: u32 = 2;
 
 /// Buckets of the flow table: a power of two.
 pub(crate) fn flow_buckets(limits: &Limits) -> u32 {

@@ -1,7 +1,8 @@
 //! Desired state and health of whole services, one transaction each.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use super::prepared::Prepared;
 use super::spec::{BackendSpec, Health, ServiceSpec};
 use super::{ChangeError, Controller, Removal, ServiceChange};
 use crate::engine::Engine;
@@ -9,34 +10,42 @@ use crate::engine::Engine;
 impl<E: Engine> Controller<E> {
     /// Adds services, or replaces what is wanted of them, and says what the checks found of each backend (service name
     /// and backend): one change a service, and one word to the forwarder about where services listen. Backends that a
-    /// service does not name any more drain. A refused service is as it was; the others change.
+    /// service does not name any more drain. A refused service is as it was; the others change, unless the forwarder
+    /// refuses where services listen: then nothing does.
     pub fn apply(
         &mut self,
         specs: impl IntoIterator<Item = ServiceSpec>,
         health: impl Fn(&str, &BackendSpec) -> Health,
     ) -> Vec<Result<ServiceChange, ChangeError>> {
-        let changes = specs.into_iter().map(|spec| self.apply_one(spec, &health)).collect();
-        self.publish();
+        let mut changes = Vec::new();
+        let (mut prepared, mut names) = (Vec::new(), HashSet::new());
+        for spec in specs {
+            if !names.insert(spec.name.clone()) {
+                // The same service again: its first change is to be done before the second is planned.
+                changes.extend(self.conclude(std::mem::take(&mut prepared)));
+                names = HashSet::from([spec.name.clone()]);
+            }
+            prepared.push(self.prepare_one(spec, &health));
+        }
+        changes.extend(self.conclude(prepared));
         changes
     }
 
-    fn apply_one(
+    fn prepare_one(
         &mut self,
         spec: ServiceSpec,
         health: impl Fn(&str, &BackendSpec) -> Health,
-    ) -> Result<ServiceChange, ChangeError> {
+    ) -> Result<Prepared, ChangeError> {
         let name = spec.name.clone();
         let health = |backend: &BackendSpec| health(&name, backend);
         let before = self.exchange_health(&name, |identity| {
             spec.backends.iter().find(|backend| backend.identity == identity).map(health)
         });
-        self.write(spec, health, Removal::Drain).inspect_err(|_| {
-            self.exchange_health(&name, |identity| before.get(identity).copied());
-        })
+        self.prepare(spec, health, Removal::Drain, before)
     }
 
     /// Sets the health of those wanted backends for which there is one; returns what it was.
-    fn exchange_health(
+    pub(super) fn exchange_health(
         &mut self,
         service: &str,
         health: impl Fn(&str) -> Option<Health>,

@@ -1,6 +1,7 @@
 //! What a change did, and why one was refused.
 
 use super::table::TableError;
+use crate::engine::EngineError;
 
 /// What a change did to one service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,5 +107,13 @@ pub enum ChangeError {
         free: u32,
         /// The limit.
         capacity: u32,
+    },
+    /// The forwarder did not take the change.
+    #[error("service {service:?} is as it was: {source}")]
+    Forwarder {
+        /// The service.
+        service: String,
+        /// Why.
+        source: EngineError,
     },
 }

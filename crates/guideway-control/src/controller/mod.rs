@@ -13,7 +13,9 @@ mod commit;
 pub mod from_config;
 mod member;
 mod next_hop;
+mod prepared;
 mod publish;
+mod records;
 mod region;
 mod remaining;
 mod service;
@@ -22,6 +24,8 @@ pub mod spec;
 mod table;
 mod tick;
 
+#[cfg(test)]
+mod refusals;
 #[cfg(test)]
 mod tests;
 
@@ -55,6 +59,8 @@ pub struct Controller<E> {
     retired: Vec<Retired>,
     /// The grace period after which look-ups that no service needs any more can be switched off.
     narrowing: Option<u64>,
+    /// Whether the forwarder still holds server ids of backends that are gone.
+    unpublished: bool,
 }
 
 /// Memory that is reused only after a grace period.
@@ -89,6 +95,7 @@ impl<E: Engine> Controller<E> {
             free_ids: (0..capacity.services).collect(),
             retired: Vec::new(),
             narrowing: None,
+            unpublished: false,
             engine,
         }
     }
@@ -130,17 +137,19 @@ impl<E: Engine> Controller<E> {
         specs: impl IntoIterator<Item = ServiceSpec>,
         health: Health,
     ) -> Result<Vec<ServiceChange>, ChangeError> {
-        let changes = specs
-            .into_iter()
-            .map(|spec| {
-                if self.services.contains_key(&spec.name) {
-                    return Err(ChangeError::DuplicateService { service: spec.name });
-                }
-                self.write(spec, |_| health, Removal::Drain)
-            })
-            .collect();
-        self.publish();
-        changes
+        let mut prepared = Vec::new();
+        for spec in specs {
+            let step = match self.services.contains_key(&spec.name) {
+                true => Err(ChangeError::DuplicateService { service: spec.name }),
+                false => self.prepare(spec, |_| health, Removal::Drain, HashMap::new()),
+            };
+            let refused = step.is_err();
+            prepared.push(step);
+            if refused {
+                break;
+            }
+        }
+        self.conclude(prepared).into_iter().collect()
     }
 
     /// Replaces what is wanted of a service; backends that it does not name any more drain. Backends that are new
@@ -160,25 +169,28 @@ impl<E: Engine> Controller<E> {
     /// Removes a service at once: its packets belong to the host from now on.
     ///
     /// # Errors
-    /// [`ChangeError::UnknownService`].
+    /// [`ChangeError::UnknownService`], [`ChangeError::Forwarder`]; nothing has changed then.
     pub fn remove_service(&mut self, service: &str) -> Result<(), ChangeError> {
         let Some(held) = self.services.remove(service) else {
             return Err(ChangeError::UnknownService { service: service.to_owned() });
         };
-        held.spec.listen.iter().for_each(|listen| {
-            self.listening.remove(listen);
-        });
-        self.publish();
-        let epoch = self.engine.begin_grace();
-        let prior = held.prior.map(|prior| prior.region);
-        self.retired.push(Retired {
-            epoch,
-            slots: Some(held.table),
-            places: Some(held.places),
-            id: Some(held.id),
-        });
-        self.retired.push(Retired { epoch, slots: prior, places: None, id: None });
+        if let Err(source) = self.publish() {
+            self.services.insert(service.to_owned(), held);
+            self.tell_settings();
+            return Err(ChangeError::Forwarder { service: service.to_owned(), source });
+        }
+        self.relisten(service, &held.spec.listen, &[]);
+        self.retire(&held);
         Ok(())
+    }
+
+    /// Gives back what a service held that no packet finds any more, once none still uses it.
+    fn retire(&mut self, held: &Held) {
+        let epoch = self.engine.begin_grace();
+        let (table, places, id) = (Some(held.table), Some(held.places), Some(held.id));
+        self.retired.push(Retired { epoch, slots: table, places, id });
+        let prior = held.prior.map(|prior| prior.region);
+        self.retired.push(Retired { epoch, slots: prior, places: None, id: None });
     }
 
     /// Adds a backend.
@@ -248,18 +260,10 @@ impl<E: Engine> Controller<E> {
         backend: &str,
         health: Health,
     ) -> Result<ServiceChange, ChangeError> {
-        let held = self.held_mut(service)?;
-        position(&held.spec, backend)?;
-        let spec = held.spec.clone();
-        let Some(member) = held.member_mut(backend) else {
-            return Err(unknown_backend(service, backend));
-        };
-        let before = std::mem::replace(&mut member.health, health);
-        self.commit(spec, |_| health, Removal::Drain).inspect_err(|_| {
-            if let Some(member) = self.services.get_mut(service).and_then(|held| held.member_mut(backend)) {
-                member.health = before;
-            }
-        })
+        let spec = self.held(service)?.spec.clone();
+        position(&spec, backend)?;
+        let before = self.exchange_health(service, |identity| (identity == backend).then_some(health));
+        self.commit_with(spec, |_| health, Removal::Drain, before)
     }
 
     /// Changes table size and seed. While the table before the present one is still consulted, the change waits.
@@ -332,12 +336,6 @@ impl<E: Engine> Controller<E> {
 
     fn held(&self, service: &str) -> Result<&Held, ChangeError> {
         self.services.get(service).ok_or_else(|| ChangeError::UnknownService { service: service.to_owned() })
-    }
-
-    fn held_mut(&mut self, service: &str) -> Result<&mut Held, ChangeError> {
-        self.services
-            .get_mut(service)
-            .ok_or_else(|| ChangeError::UnknownService { service: service.to_owned() })
     }
 }
 

@@ -10,11 +10,11 @@ use guideway_soft::{Binding, QuicBinding};
 use super::Controller;
 use super::member::octets;
 use super::spec::{Listen, TunnelSpec};
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineError};
 
 impl<E: Engine> Controller<E> {
     /// Tells the forwarder where services listen and which server id is which backend.
-    pub(super) fn publish(&mut self) {
+    pub(super) fn publish(&mut self) -> Result<(), EngineError> {
         let mut bindings = Vec::new();
         let mut quic = Vec::new();
         for held in self.services.values() {
@@ -34,6 +34,19 @@ impl<E: Engine> Controller<E> {
                 }));
             }
         }
+        let before = self.tell_settings();
+        self.engine.publish(&bindings, &quic)?;
+        self.unpublished = false;
+        // Packets that still read the directory before this one need its look-ups.
+        let after = self.lookups();
+        let narrows = (before.0 && !after.0) || (before.1 && !after.1);
+        self.narrowing = narrows.then(|| self.engine.begin_grace());
+        Ok(())
+    }
+
+    /// Tells the forwarder which addresses are our own and which look-ups are needed beside those it does already;
+    /// returns which those were.
+    pub(super) fn tell_settings(&self) -> (bool, bool) {
         let settings = self.engine.settings();
         let members = self.services.values().flat_map(|held| held.members.iter().flatten());
         let [v4, v6] = own_sources(members.map(|member| &member.spec.tunnel));
@@ -41,10 +54,7 @@ impl<E: Engine> Controller<E> {
         let (any_port, prefixes) = self.lookups();
         let before = (settings.has_any_port(), settings.has_prefixes());
         settings.set_lookups(any_port || before.0, prefixes || before.1);
-        self.engine.publish(&bindings, &quic);
-        // Packets that still read the directory before this one need its look-ups.
-        let narrows = (before.0 && !any_port) || (before.1 && !prefixes);
-        self.narrowing = narrows.then(|| self.engine.begin_grace());
+        before
     }
 
     /// Switches off look-ups that no packet needs any more.

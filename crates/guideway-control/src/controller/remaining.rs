@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use guideway_forward::record::{BackendState, ServiceId};
 
-use super::commit::store_records;
 use super::member::Member;
+use super::records::store_records;
 use super::service::{Held, read};
 use super::spec::Health;
 use super::tick::{MARGIN_SECONDS, for_each_flow};

@@ -119,13 +119,6 @@ impl Held {
         })
     }
 
-    pub(crate) fn member_mut(&mut self, backend: &str) -> Option<&mut Member> {
-        self.members
-            .iter_mut()
-            .flatten()
-            .find(|member| member.removed.is_none() && member.spec.identity == backend)
-    }
-
     /// Seconds after which a silent flow of this service is forgotten.
     pub(crate) fn idle_seconds(&self) -> u32 {
         let of = |protocol| self.spec.listen.iter().any(|listen| listen.protocol == protocol);

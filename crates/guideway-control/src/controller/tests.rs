@@ -38,7 +38,7 @@ fn backend(number: u8, weight: u32) -> BackendSpec {
     }
 }
 
-fn service(backends: Vec<BackendSpec>, size: u32) -> ServiceSpec {
+pub(super) fn service(backends: Vec<BackendSpec>, size: u32) -> ServiceSpec {
     ServiceSpec {
         name: "web".into(),
         listen: vec![Listen::on(
@@ -57,7 +57,7 @@ fn service(backends: Vec<BackendSpec>, size: u32) -> ServiceSpec {
 
 use std::num::NonZeroU16;
 
-fn of(numbers: impl IntoIterator<Item = u8>) -> Vec<BackendSpec> {
+pub(super) fn of(numbers: impl IntoIterator<Item = u8>) -> Vec<BackendSpec> {
     numbers.into_iter().map(|number| backend(number, 1)).collect()
 }
 

@@ -53,14 +53,14 @@ impl<E: Engine> Controller<E> {
         let mut ticked = Ticked::default();
         let now = self.engine.now_seconds();
         self.services.values_mut().for_each(|held| note_packets(&self.engine, held, now));
-        let idle = self.retired.is_empty() && self.narrowing.is_none();
+        let idle = self.retired.is_empty() && self.narrowing.is_none() && !self.unpublished;
         if idle && !self.services.values().any(Held::is_in_transition) {
             return ticked;
         }
         let census = sweep(&self.engine);
         ticked.swept = census.swept;
         let mut resizes = Vec::new();
-        let mut republish = false;
+        let mut republish = self.unpublished;
         for held in self.services.values_mut() {
             let live = census.live.get(&held.id);
             end_grace(&self.engine, held, now);
@@ -84,7 +84,8 @@ impl<E: Engine> Controller<E> {
         }
         self.reclaim();
         if republish {
-            self.publish();
+            // Server ids of backends that are gone: they do no harm until the next tick tries again.
+            self.unpublished |= self.publish().is_err();
         }
         for spec in resizes {
             ticked.refused.extend(self.resize_at_last(spec));

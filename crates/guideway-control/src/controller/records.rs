@@ -1,0 +1,95 @@
+//! What a change writes into the forwarder's memory.
+
+use guideway_forward::record::{BackendState, Service, Slot};
+
+use super::member::Member;
+use super::region::Region;
+use super::service::{Held, Prior, write};
+use crate::engine::Engine;
+
+/// Writes a whole new table beside the present one and flips to it; returns how many slots of the hash space moved,
+/// counted over the new table's slots by the owner that the old table gives the same hash.
+pub(super) fn flip(
+    engine: &impl Engine,
+    held: &mut Held,
+    table: Region,
+    seed: u64,
+    owners: &[u16],
+    now: u32,
+) -> u32 {
+    for (slot, &owner) in owners.iter().enumerate() {
+        write(engine, table, slot as u32, Slot::settled_on(owner));
+    }
+    let same_seed = held.seed == seed;
+    let moved = owners
+        .iter()
+        .enumerate()
+        .filter(|&(slot, &owner)| {
+            !same_seed || held.slot(engine, slot as u32 % held.table.len).current() != owner
+        })
+        .count() as u32;
+    held.prior = Some(Prior { region: held.table, since: now, in_grace: true });
+    held.table = table;
+    held.seed = seed;
+    held.second = !held.second;
+    held.unsettled.clear();
+    held.generation = held.generation.wrapping_add(1);
+    if let Some(record) = engine.service(held.id) {
+        record.other_table(record.active()).set(table.offset, table.len, seed);
+        record.set_active(held.active());
+    }
+    moved
+}
+
+pub(super) fn store_service(record: &Service, held: &Held) {
+    record.set_backends(held.places.offset, held.places.len);
+    record.set_policy(held.spec.policy);
+    record.set_idle_seconds(held.spec.tcp_idle_seconds, held.spec.udp_idle_seconds);
+}
+
+/// Counts follow a backend to another place, and a place that is used again starts from what it had counted.
+pub(super) fn carry_counts(
+    engine: &impl Engine,
+    held: &Held,
+    members: &mut [Option<Member>],
+    new_places: Option<Region>,
+) {
+    let places = new_places.unwrap_or(held.places);
+    for (local, member) in members.iter_mut().enumerate() {
+        let Some(member) = member else { continue };
+        let was_here = held.members.get(local).is_some_and(|before| {
+            before.as_ref().is_some_and(|before| before.spec.identity == member.spec.identity)
+        });
+        if was_here && new_places.is_none() {
+            continue;
+        }
+        if was_here {
+            member.carried = held.count(engine, local as u16);
+        }
+        member.baseline = engine.backend_count(places.offset + local as u32);
+    }
+}
+
+/// Stores the records of members that take flows, and leaves the state of the others for [`store_records`]. In a new
+/// place every record is stored, with the state it had or better.
+pub(super) fn raise_records(engine: &impl Engine, held: &Held, moved: bool) {
+    for (local, member) in held.members.iter().enumerate() {
+        let (Some(member), Some(record)) = (member, engine.backend(held.places.offset + local as u32)) else {
+            continue;
+        };
+        let state = member.state(held.last_resort && member.is_last_resort());
+        if moved || state == BackendState::Active {
+            record.store(&member.record(state));
+        }
+    }
+}
+
+/// Stores every record as it is wanted.
+pub(super) fn store_records(engine: &impl Engine, held: &Held) {
+    for (local, member) in held.members.iter().enumerate() {
+        let (Some(member), Some(record)) = (member, engine.backend(held.places.offset + local as u32)) else {
+            continue;
+        };
+        record.store(&member.record(member.state(held.last_resort && member.is_last_resort())));
+    }
+}

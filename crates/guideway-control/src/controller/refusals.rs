@@ -1,0 +1,175 @@
+//! A forwarder that refuses where services listen: every change is all or nothing.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use guideway_forward::record::{Backend, BackendState, Bucket, Service, ServiceId, Settings};
+use guideway_soft::{Binding, Count, Limits, Memory, QuicBinding};
+
+use super::spec::{Admin, Health, Protocol, TableSizeSpec};
+use super::tests::{of, service};
+use super::{ChangeError, Controller};
+use crate::engine::{Capacity, Engine, EngineError};
+
+/// Memory that refuses while it is told to, and has room for a few places to listen.
+struct Stubborn {
+    memory: Memory,
+    refuses: Cell<bool>,
+}
+
+impl Engine for Stubborn {
+    fn capacity(&self) -> Capacity {
+        Capacity { listens: 4, ..self.memory.capacity() }
+    }
+
+    fn now_seconds(&self) -> u32 {
+        self.memory.now_seconds()
+    }
+
+    fn service(&self, id: ServiceId) -> Option<&Service> {
+        self.memory.service(id)
+    }
+
+    fn backend(&self, global: u32) -> Option<&Backend> {
+        self.memory.backend(global)
+    }
+
+    fn slots(&self) -> &[AtomicU32] {
+        self.memory.slots()
+    }
+
+    fn flows(&self) -> &[Bucket] {
+        self.memory.flows()
+    }
+
+    fn settings(&self) -> &Settings {
+        self.memory.settings()
+    }
+
+    fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]) -> Result<(), EngineError> {
+        if self.refuses.get() {
+            return Err(EngineError::Listens { reason: "it is stubborn".into() });
+        }
+        Engine::publish(&self.memory, bindings, quic)
+    }
+
+    fn begin_grace(&self) -> u64 {
+        self.memory.begin_grace()
+    }
+
+    fn grace_is_over(&self, epoch: u64) -> bool {
+        self.memory.grace_is_over(epoch)
+    }
+
+    fn service_count(&self, id: ServiceId) -> Count {
+        self.memory.service_count(id)
+    }
+
+    fn backend_count(&self, global: u32) -> Count {
+        self.memory.backend_count(global)
+    }
+}
+
+fn controller() -> Controller<Stubborn> {
+    let limits =
+        Limits { services: 4, backends: 64, slots: 4_096, flows: 256, fragments: 64, ..Limits::default() };
+    let engine = Stubborn { memory: Memory::new(limits, [1, 2]), refuses: Cell::new(false) };
+    let mut controller = Controller::new(engine);
+    controller.add_service(service(of(1..4), 251), Health::Up).unwrap();
+    controller
+}
+
+/// All that packets of the service are decided by, and all that the controller says.
+fn picture(controller: &Controller<Stubborn>) -> String {
+    let memory = &controller.engine().memory;
+    let record = memory.service(controller.service_id("web").unwrap()).unwrap();
+    let (offset, size) = record.table(record.active()).place();
+    let slots: Vec<u32> = memory.slots()[offset as usize..(offset + size) as usize]
+        .iter()
+        .map(|slot| slot.load(Relaxed))
+        .collect();
+    let backends: Vec<_> = (0..32)
+        .map_while(|local| record.backend_index(local))
+        .filter_map(|index| memory.backend(index))
+        // A free record's other words mean nothing.
+        .map(|backend| {
+            let taken = backend.state() != BackendState::Free;
+            taken.then(|| (backend.address(), backend.status(), backend.neighbour()))
+        })
+        .collect();
+    let mut listening: Vec<_> = controller.listening.iter().collect();
+    listening.sort_unstable();
+    format!(
+        "{:?} {:?} {:?} {slots:?} {backends:?} {} {:?} {:?}",
+        record.active(),
+        record.policy(),
+        record.backends(),
+        controller.digest(),
+        controller.status(),
+        listening,
+    )
+}
+
+#[test]
+fn a_change_that_the_forwarder_refuses_leaves_everything_as_it_was() {
+    type Change = fn(&mut Controller<Stubborn>) -> Result<(), ChangeError>;
+    let changes: [(&str, Change); 8] = [
+        ("weights", |c| c.set_weight("web", "be1", 7).map(drop)),
+        ("health", |c| c.set_health("web", "be2", Health::Down).map(drop)),
+        ("admin", |c| c.set_admin("web", "be2", Admin::Draining).map(drop)),
+        ("size", |c| c.resize("web", TableSizeSpec::Slots(509), 9).map(drop)),
+        ("members", |c| c.replace_service(service(of(2..20), 251), Health::Up).map(drop)),
+        ("all", |c| {
+            let mut other = service(of(1..3), 251);
+            other.name = "other".into();
+            other.listen[0].protocol = Protocol::Udp;
+            let specs = [service(of(3..9), 509), other];
+            c.apply(specs, |_, _| Health::Down).into_iter().try_for_each(|change| change.map(drop))
+        }),
+        ("removal", |c| c.remove_service("web")),
+        ("removed backend", |c| c.remove_backend("web", "be3", super::Removal::AtOnce).map(drop)),
+    ];
+    let mut controller = controller();
+    let before = picture(&controller);
+    // Often enough that memory which is not given back runs out.
+    for round in 0..100 {
+        controller.engine.refuses.set(true);
+        for (what, change) in changes {
+            match change(&mut controller) {
+                Err(ChangeError::Forwarder { source, .. }) => {
+                    assert!(source.to_string().contains("stubborn"));
+                }
+                other => panic!("{what}: {other:?}"),
+            }
+            assert_eq!(picture(&controller), before, "{what}, round {round}");
+        }
+        controller.engine.refuses.set(false);
+        controller.engine.memory.set_now_seconds(round);
+        controller.tick();
+        assert_eq!(picture(&controller), before, "round {round}");
+    }
+    for (what, change) in changes.into_iter().filter(|(what, _)| *what != "removal") {
+        change(&mut controller).unwrap_or_else(|error| panic!("{what}: {error}"));
+    }
+    controller.remove_service("web").unwrap();
+}
+
+#[test]
+fn more_places_to_listen_than_there_is_room_for_are_refused_before_anything_is_written() {
+    let mut controller = controller();
+    let before = picture(&controller);
+    let mut wide = service(of(1..4), 251);
+    let first = wide.listen[0];
+    wide.listen.extend((1..5).map(|port| {
+        let mut listen = first;
+        listen.port = std::num::NonZeroU16::new(port);
+        listen
+    }));
+    match controller.replace_service(wide.clone(), Health::Up) {
+        Err(ChangeError::Full { what, capacity: 4, .. }) => assert_eq!(what, "places to listen"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(picture(&controller), before);
+    wide.listen.truncate(4);
+    controller.replace_service(wide, Health::Up).unwrap();
+}
