@@ -18,12 +18,31 @@ pub(crate) enum Align {
 }
 
 impl Columns {
-    pub(crate) fn new<const N: usize>(headings: [(&'static str, Align); N]) -> Self {
-        Self { headings: headings.into(), rows: Vec::new() }
+    pub(crate) fn new(headings: impl IntoIterator<Item = (&'static str, Align)>) -> Self {
+        Self { headings: headings.into_iter().collect(), rows: Vec::new() }
     }
 
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.iter().map(|cell| printable(cell).into_owned()).collect());
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().map(|cell| printable(&cell).into_owned()).collect());
+    }
+
+    /// The same rows as a table of Markdown.
+    pub(crate) fn write_markdown(&self, out: &mut impl Write) -> io::Result<()> {
+        let line = |cells: &mut dyn Iterator<Item = String>| {
+            format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
+        };
+        writeln!(out, "{}", line(&mut self.headings.iter().map(|(heading, _)| (*heading).to_owned())))?;
+        let rule = |align: &Align| if *align == Align::Left { "---" } else { "--:" };
+        writeln!(
+            out,
+            "|{}|",
+            self.headings.iter().map(|(_, align)| rule(align)).collect::<Vec<_>>().join("|")
+        )?;
+        for row in &self.rows {
+            // A bar would end the cell.
+            writeln!(out, "{}", line(&mut row.iter().map(|cell| cell.replace('|', "\\|"))))?;
+        }
+        Ok(())
     }
 
     pub(crate) fn write(&self, screen: &mut Screen) -> io::Result<()> {

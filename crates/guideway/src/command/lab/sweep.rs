@@ -1,0 +1,55 @@
+//! Arguments that several experiments share: policies, numbers of backends, table sizes, weights, seeds.
+
+use guideway_hash::TableSize;
+use guideway_lab::{Contender, Weights};
+
+use crate::nearest::hint;
+
+/// Reads a policy's name.
+pub(super) fn contender(name: &str) -> Result<Contender, String> {
+    let names = Contender::ALL.map(|contender| contender.to_string());
+    name.parse().map_err(|error| format!("{error}{}", hint(name, names.iter().map(String::as_str))))
+}
+
+/// Reads a table size: a prime, with or without marks between thousands.
+pub(super) fn table_size(text: &str) -> Result<TableSize, String> {
+    let slots = number(text)?;
+    TableSize::new(slots).map_err(|error| error.to_string())
+}
+
+/// Reads a number, with or without marks between thousands.
+pub(super) fn number(text: &str) -> Result<u32, String> {
+    let digits: String = text.chars().filter(|&mark| mark != '_').collect();
+    digits.parse().map_err(|_| format!("{text:?} is no whole number; write one such as 1000"))
+}
+
+/// Reads weights by a pattern: `1` or `1:2:4`.
+pub(super) fn weights(text: &str) -> Result<Weights, String> {
+    let pattern: Option<Vec<u32>> = text.split(':').map(|weight| weight.trim().parse().ok()).collect();
+    let wrong = "write weights above 0 with colons between, such as 1 or 1:1:4; the pattern repeats over the backends";
+    pattern.and_then(Weights::pattern).ok_or_else(|| wrong.to_owned())
+}
+
+/// The pattern as it is written.
+pub(super) fn show_weights(weights: &Weights) -> String {
+    weights.as_slice().iter().map(ToString::to_string).collect::<Vec<_>>().join(":")
+}
+
+/// `, weights 1:2`, or nothing when all are equal.
+pub(super) fn and_weights(weights: &Weights) -> String {
+    if weights.are_equal() { String::new() } else { format!(", weights {} in turn", show_weights(weights)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_told_with_a_remedy() {
+        assert!(contender("maglve").unwrap_err().contains("did you mean \"maglev\"?"));
+        assert!(table_size("65_536").unwrap_err().contains("65537"));
+        assert!(weights("1:0").unwrap_err().contains("above 0"));
+        assert_eq!(weights("1:2").unwrap().as_slice(), [1, 2]);
+        assert_eq!(number("1_000"), Ok(1_000));
+    }
+}
