@@ -26,6 +26,7 @@ pub mod object;
 pub mod occupant;
 pub mod pins;
 pub mod prober;
+mod sever;
 mod tables;
 mod tc;
 

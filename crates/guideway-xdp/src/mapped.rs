@@ -1,4 +1,4 @@
-//! A map's memory in this process: the only unsafe code of this crate.
+//! A map's memory in this process: with `sever`, the only unsafe code of this crate.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,6 +1,33 @@
 //! The probe encapsulator: what a socket with a backend's mark sends to a virtual address leaves through the tunnel to
 //! that backend.
+//!
+//! ```no_run
+//! use std::collections::{BTreeMap, BTreeSet};
+//!
+//! use guideway_forward::record::{BackendSpec, BackendState, NextHop};
+//! use guideway_wire::{Address, Tunnel, gue};
+//! use guideway_xdp::prober::Prober;
+//!
+//! let mut prober = Prober::load(16, 16, None)?;
+//! let tunnel = BackendSpec {
+//!     state: BackendState::Active,
+//!     address: Address::v4([10, 0, 0, 1]).octets(),
+//!     tunnel: Tunnel::Ipip,
+//!     outer_source: Address::v4([10, 0, 1, 1]).octets(),
+//!     source_entropy_bits: 0,
+//!     gue_port: gue::PORT,
+//!     mtu: 1500,
+//!     next_hop: NextHop { interface: 2, neighbour: [2, 0, 0, 0, 0, 1], own_mac: [2, 0, 0, 0, 0, 2] },
+//! };
+//! prober.set_vips(&BTreeSet::from(["192.0.2.10".parse().unwrap()]))?;
+//! prober.set_tunnels(&BTreeMap::from([(0x6777_0001, tunnel)]))?;
+//! let attached = prober.attach("eth0")?; // until it is dropped
+//! // A socket with the mark 0x6777_0001 now reaches 192.0.2.10 on 10.0.0.1, whatever the routes say.
+//! # Ok::<(), guideway_xdp::Error>(())
+//! ```
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -29,20 +56,32 @@ const RECORD: usize = size_of::<Backend>() / size_of::<u64>();
 /// The program, loaded, with its maps.
 pub struct Prober {
     ebpf: Ebpf,
+    /// By mark: where its record is, and what it says; those of [`Prober::set_tunnels`].
+    tunnels: BTreeMap<u32, (u32, BackendSpec)>,
+    /// Records that no mark names.
+    free: Vec<u32>,
     marks: HashMap<MapData, u32, u32>,
     backends: Array<MapData, [u64; RECORD]>,
     vips: HashMap<MapData, [u8; 16], u32>,
     counts: PerCpuArray<MapData, [u64; 2 * Outcome::COUNT]>,
 }
 
+impl fmt::Debug for Prober {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prober").field("tunnels", &self.tunnels).finish_non_exhaustive()
+    }
+}
+
 impl Prober {
-    /// Loads the program with room for so many backends and virtual addresses. With `balancer`, the pin directory of a
+    /// Loads the program with room for so many tunnels, each to a backend, and virtual addresses. With `balancer`, the pin directory of a
     /// balancer's maps, its backends and virtual addresses are that one's, and the sizes theirs.
     ///
     /// # Errors
     /// [`Error::NotPermitted`], [`Error::Refused`], [`Error::Load`], [`Error::Map`].
-    pub fn load(backends: u32, vips: u32, balancer: Option<&Path>) -> Result<Prober, Error> {
+    pub fn load(tunnels: u32, vips: u32, balancer: Option<&Path>) -> Result<Prober, Error> {
         let mut loader = EbpfLoader::new();
+        // One more, so that a tunnel can change while it is in use: see `set_tunnels`.
+        let backends = tunnels.saturating_add(1);
         loader.map_max_entries(BACKENDS, backends).map_max_entries(VIPS, vips);
         if let Some(pins) = balancer {
             loader.map_pin_path(BACKENDS, pins.join(BACKENDS)).map_pin_path(VIPS, pins.join(VIPS));
@@ -60,10 +99,63 @@ impl Prober {
             vips: map(&mut ebpf, VIPS)?,
             counts: map(&mut ebpf, COUNTS)?,
             ebpf,
+            tunnels: BTreeMap::new(),
+            free: if balancer.is_none() { (0..backends).rev().collect() } else { Vec::new() },
         })
     }
 
-    /// Has a mark name the backend with this index. 0 is the mark of every socket without one, and names nobody.
+    /// Has each mark name this tunnel to a backend, and every other mark of an earlier call none. 0 is the mark of
+    /// every socket without one, and names nobody. A probe sees the old tunnel of its mark or the new one, nothing
+    /// between. For a prober with records of its own: not together with [`Prober::set_mark`].
+    ///
+    /// # Errors
+    /// [`Error::Full`] when there are more than it was loaded for, [`Error::Map`]. What was done until then stays; the
+    /// next call goes on from there.
+    pub fn set_tunnels(&mut self, tunnels: &BTreeMap<u32, BackendSpec>) -> Result<(), Error> {
+        let gone: Vec<u32> =
+            self.tunnels.keys().copied().filter(|mark| !tunnels.contains_key(mark)).collect();
+        for mark in gone {
+            self.clear_mark(mark)?;
+            self.free.extend(self.tunnels.remove(&mark).map(|(index, _)| index));
+        }
+        for (&mark, tunnel) in tunnels {
+            if self.tunnels.get(&mark).is_some_and(|(_, known)| known == tunnel) {
+                continue;
+            }
+            let full = || Error::Full {
+                map: BACKENDS,
+                reason: format!("{} tunnels are in use", self.tunnels.len()),
+            };
+            let index = self.free.pop().ok_or_else(full)?;
+            let written = self.set_backend(index, tunnel).and_then(|()| self.set_mark(mark, index));
+            if let Err(error) = written {
+                self.free.push(index);
+                return Err(error);
+            }
+            // To the other end of the queue: a probe that has just found it may read it still.
+            let old = self.tunnels.insert(mark, (index, *tunnel));
+            old.into_iter().for_each(|(index, _)| self.free.insert(0, index));
+        }
+        Ok(())
+    }
+
+    /// Has probes go to these virtual addresses and no others, where no balancer says which there are.
+    ///
+    /// # Errors
+    /// [`Error::Map`], also when there are more than it was loaded for.
+    pub fn set_vips(&mut self, vips: &BTreeSet<IpAddr>) -> Result<(), Error> {
+        let wanted: BTreeSet<[u8; 16]> = vips.iter().map(|vip| Address::from(*vip).octets()).collect();
+        let present: BTreeSet<[u8; 16]> = self.vips.keys().flatten().collect();
+        for gone in present.difference(&wanted) {
+            self.vips.remove(gone).map_err(|error| map_error(VIPS, &error))?;
+        }
+        for new in wanted.difference(&present) {
+            self.vips.insert(new, 0, 0).map_err(|error| map_error(VIPS, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Has a mark name the backend with this index, where a balancer writes the records. 0 is the mark of every socket without one, and names nobody.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -79,28 +171,17 @@ impl Prober {
         self.marks.remove(&mark).map_err(|error| map_error(MARKS, &error))
     }
 
-    /// Writes a backend's record, where no balancer does.
-    ///
-    /// # Errors
-    /// [`Error::Map`].
-    pub fn set_backend(&mut self, index: u32, backend: &BackendSpec) -> Result<(), Error> {
+    fn set_backend(&mut self, index: u32, backend: &BackendSpec) -> Result<(), Error> {
         let words: [u64; RECORD] = zerocopy::transmute!(Backend::new(backend));
         self.backends.set(index, words, 0).map_err(|error| map_error(BACKENDS, &error))
-    }
-
-    /// Adds a virtual address, where no balancer does.
-    ///
-    /// # Errors
-    /// [`Error::Map`].
-    pub fn add_vip(&mut self, address: IpAddr) -> Result<(), Error> {
-        let key = Address::from(address).octets();
-        self.vips.insert(key, 0, 0).map_err(|error| map_error(VIPS, &error))
     }
 
     /// Attaches the program where probes leave, until the result is dropped.
     ///
     /// # Errors
     /// [`Error::Attach`].
+    ///
+    /// On kernels without links for TC (before 6.6) the result is `None`, and the filter stays until it is replaced.
     pub fn attach(&mut self, interface: &str) -> Result<Option<FdLink>, Error> {
         let place = tc::Place { interface, attach: TcAttachType::Egress };
         match self.ebpf.program_mut(PROGRAM) {

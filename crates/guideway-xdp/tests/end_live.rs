@@ -1,6 +1,7 @@
 //! A real connection through the tunnel: a socket with a mark, the probe encapsulator, a link, the decapsulator, a server
 //! on the virtual address, which answers the client directly.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use guideway_forward::tunnel_end::{Clamped, EndOutcome, EndSettings, Role};
 use guideway_testbed::server::TcpServer;
 use guideway_testbed::{Hop, Link, Namespace, Program, Route, privilege, veth_pair};
 use guideway_wire::{Address, Tunnel, gue};
+use guideway_xdp::Error;
 use guideway_xdp::end::{Decapsulator, Hook, Wish};
 use guideway_xdp::prober::Prober;
 use socket2::{Domain, Socket, Type};
@@ -127,13 +129,12 @@ fn every_tunnel_carries_a_connection(hook: Hook, offload: bool) {
     let attached =
         bed.backend.0.run(|| programs.attach("net0", "net0", Wish::Exactly(hook))).unwrap().unwrap();
     assert_eq!((attached.hook, attached.replaced), (hook, false));
-    let mut prober = Prober::load(2, 2, None).unwrap();
-    prober.set_mark(MARK, 1).unwrap();
-    VIPS.iter().for_each(|vip| prober.add_vip(ip(vip)).unwrap());
+    let mut prober = Prober::load(1, 2, None).unwrap();
+    prober.set_vips(&VIPS.map(ip).into()).unwrap();
     let _probes = bed.balancer.0.run(|| prober.attach("net0")).unwrap().unwrap();
     for tunnel in TUNNELS {
         for family in [0, 1] {
-            prober.set_backend(1, &bed.record(tunnel, family)).unwrap();
+            prober.set_tunnels(&[(MARK, bed.record(tunnel, family))].into()).unwrap();
             for (vip, most) in VIPS.into_iter().zip([1408, 1388]) {
                 let name = format!("{tunnel:?} to {vip} over {}", BACKEND[family]);
                 let before = (
@@ -197,9 +198,8 @@ fn a_socket_without_a_mark_goes_its_ordinary_way() {
     let mut programs = decapsulator();
     let _attached = bed.backend.0.run(|| programs.attach("net0", "net0", Wish::Auto)).unwrap().unwrap();
     let mut prober = Prober::load(2, 2, None).unwrap();
-    prober.set_mark(MARK, 1).unwrap();
-    prober.set_backend(1, &bed.record(Tunnel::Ipip, 0)).unwrap();
-    prober.add_vip(ip(VIPS[0])).unwrap();
+    prober.set_tunnels(&[(MARK, bed.record(Tunnel::Ipip, 0))].into()).unwrap();
+    prober.set_vips(&[ip(VIPS[0])].into()).unwrap();
     let _probes = bed.balancer.0.run(|| prober.attach("net0")).unwrap().unwrap();
     for mark in [0, MARK + 1] {
         bed.fetch(VIPS[0], mark).unwrap();
@@ -209,5 +209,31 @@ fn a_socket_without_a_mark_goes_its_ordinary_way() {
     assert_eq!(programs.count(EndOutcome::Decapsulated).unwrap().packets, 0);
     assert_eq!(prober.count(Outcome::Forwarded).unwrap().packets, 0);
     bed.fetch(VIPS[0], MARK).unwrap();
-    assert!(programs.count(EndOutcome::Decapsulated).unwrap().packets > 0);
+    let came = programs.count(EndOutcome::Decapsulated).unwrap().packets;
+    assert!(came > 0);
+    // And what is no longer asked for is as if it had never been.
+    prober.set_tunnels(&[].into()).unwrap();
+    bed.fetch(VIPS[0], MARK).unwrap();
+    assert_eq!(programs.count(EndOutcome::Decapsulated).unwrap().packets, came);
+}
+
+#[test]
+fn there_are_as_many_tunnels_as_the_prober_was_loaded_for() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new(false);
+    let mut prober = Prober::load(2, 2, None).unwrap();
+    let tunnels = |marks: &[u32], tunnel: Tunnel| {
+        marks.iter().map(|mark| (*mark, bed.record(tunnel, 0))).collect::<BTreeMap<_, _>>()
+    };
+    // Each changes to and fro without the others' leave.
+    for tunnel in TUNNELS {
+        prober.set_tunnels(&tunnels(&[1, 2], tunnel)).unwrap();
+    }
+    for marks in [[2, 3], [4, 5]] {
+        prober.set_tunnels(&tunnels(&marks, Tunnel::Gre)).unwrap();
+    }
+    assert!(matches!(prober.set_tunnels(&tunnels(&[4, 5, 6, 7], Tunnel::Gre)), Err(Error::Full { .. })));
+    prober.set_tunnels(&tunnels(&[6, 7], Tunnel::Gre)).unwrap();
 }

@@ -13,6 +13,7 @@ use super::{CLAMP, Decapsulator, TC, error_code};
 use crate::balancer::describe;
 use crate::error::Error;
 use crate::occupant::{Occupant, occupant};
+use crate::sever::sever;
 use crate::tc;
 
 /// Where the decapsulator runs.
@@ -75,11 +76,21 @@ impl Decapsulator {
     pub fn attach(&mut self, interface: &str, egress: &str, wish: Wish) -> Result<Attached, Error> {
         let (index, egress_index) = (index_of(interface)?, index_of(egress)?);
         let (hook, fell_back, replaced, link) = self.place(interface, index, wish)?;
-        let pin = self.pin(&format!("clamp-{egress_index}"));
+        let pin = self.pin(&clamp_name(egress_index));
         let place = tc::Place { interface: egress, attach: TcAttachType::Egress };
         let clamp = tc::attach(self.classifier(CLAMP)?, CLAMP, &place, pin.as_deref())?;
+        self.leave_other_egress(egress_index)?;
         let links = [link, clamp.link].into_iter().flatten().collect();
         Ok(Attached { hook, fell_back, replaced, _links: links })
+    }
+
+    /// Takes an earlier process's clamp off other interfaces.
+    fn leave_other_egress(&self, egress_index: u32) -> Result<(), Error> {
+        let Some(pins) = &self.pins else { return Ok(()) };
+        let (all, own) = (pinned_links(pins)?, clamp_name(egress_index));
+        let clamps =
+            all.iter().filter(|pin| file_name(pin).starts_with(CLAMP_PREFIX) && file_name(pin) != own);
+        clamps.into_iter().try_for_each(|pin| end_link(pin))
     }
 
     fn place(&mut self, interface: &str, index: u32, wish: Wish) -> Result<Placed, Error> {
@@ -115,8 +126,7 @@ impl Decapsulator {
         hook: Hook,
     ) -> Result<(Option<FdLink>, bool), Error> {
         let pin = self.pin(&link_name(old, index));
-        let unpin =
-            || pin.as_deref().map_or(Ok(()), |pin| fs::remove_file(pin).map_err(|e| tc::pin_error(pin, &e)));
+        let unpin = || pin.as_deref().map_or(Ok(()), end_link);
         // An interface has one XDP program, in one mode.
         let exclusive = old != Hook::Tc && hook != Hook::Tc;
         if exclusive {
@@ -165,8 +175,7 @@ impl Decapsulator {
                 }
                 // The interface of that index is another one by now, and the link leads nowhere.
                 Err(_) if occupant(interface, index)?.is_none() => {
-                    let gone = fs::remove_file(pin);
-                    gone.map_err(|error| tc::pin_error(pin, &error))?;
+                    end_link(pin)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -188,6 +197,32 @@ impl Decapsulator {
     fn pin(&self, name: &str) -> Option<PathBuf> {
         self.pins.as_ref().map(|pins| pins.join(name))
     }
+}
+
+const CLAMP_PREFIX: &str = "clamp-";
+
+fn clamp_name(index: u32) -> String {
+    format!("{CLAMP_PREFIX}{index}")
+}
+
+fn file_name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+/// The pins of links in a directory; what else is there are maps.
+fn pinned_links(pins: &Path) -> Result<Vec<PathBuf>, Error> {
+    let prefixes = Hook::ALL.map(|hook| format!("{}-", hook.as_str()));
+    let is_link = |name: &str| {
+        name.starts_with(CLAMP_PREFIX) || prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()))
+    };
+    let entries = fs::read_dir(pins).map_err(|error| tc::pin_error(pins, &error))?;
+    let paths = entries.flatten().map(|entry| entry.path());
+    Ok(paths.filter(|path| is_link(file_name(path))).collect())
+}
+
+/// Takes a pinned link's program off its hook, at once.
+fn end_link(pin: &Path) -> Result<(), Error> {
+    sever(pin).map_err(|error| tc::pin_error(pin, &error))
 }
 
 fn link_name(hook: Hook, index: u32) -> String {
@@ -232,12 +267,11 @@ pub fn detach(pins: &Path, interface: &str, egress: &str) -> Result<(), Error> {
         }
     }
     let failed = |path: &Path, error: &std::io::Error| tc::pin_error(path, error);
-    let entries = match fs::read_dir(pins) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed(pins, &error)),
-    };
-    for entry in entries.flatten() {
+    if !pins.exists() {
+        return Ok(());
+    }
+    pinned_links(pins)?.iter().try_for_each(|pin| end_link(pin))?;
+    for entry in fs::read_dir(pins).map_err(|error| failed(pins, &error))?.flatten() {
         fs::remove_file(entry.path()).map_err(|error| failed(&entry.path(), &error))?;
     }
     fs::remove_dir(pins).map_err(|error| failed(pins, &error))?;
@@ -257,4 +291,11 @@ pub fn attached(pins: &Path, interface: &str) -> Option<Hook> {
             .find(|hook| *hook == Hook::Tc || pins.join(link_name(*hook, index)).exists());
     }
     Hook::ALL.into_iter().find(|hook| pins.join(link_name(*hook, index)).exists())
+}
+
+/// Whether the clamp with these pins is on the interface with this name.
+pub fn is_clamped(pins: &Path, egress: &str) -> bool {
+    let Ok(index) = index_of(egress) else { return false };
+    // A filter has no pin, the maps have.
+    if tc::has_links() { pins.join(clamp_name(index)).exists() } else { pins.exists() }
 }

@@ -2,9 +2,10 @@
 
 mod attach;
 
-pub use attach::{Attached, Hook, Wish, attached, detach};
+pub use attach::{Attached, Hook, Wish, attached, detach, is_clamped};
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +43,12 @@ pub struct Decapsulator {
     counts: PerCpuArray<MapData, [u64; TALLY * EndOutcome::COUNT]>,
     clamps: PerCpuArray<MapData, [u64; TALLY * Clamped::COUNT]>,
     pins: Option<PathBuf>,
+}
+
+impl fmt::Debug for Decapsulator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decapsulator").field("pins", &self.pins).finish_non_exhaustive()
+    }
 }
 
 /// A program of the object, to be run on given bytes.
