@@ -5,7 +5,8 @@
 //!
 //! * [`Bed`]: the whole network at work. [`topology`] draws it; a [`Service`] says what its balancers hold.
 //! * [`Forwarder`] and [`Decapsulator`](forwarder::Decapsulator): what a packet path has to offer to be put there;
-//!   [`soft`] has both in user space, [`kernel`] the forwarder in the kernel. [`scenario`] is what has to hold on any of them.
+//!   [`soft`] has both in user space, [`kernel`] the forwarder in the kernel, [`end`] the decapsulator. [`scenario`] is what
+//!   has to hold on any of them.
 //! * [`client`], [`server`], [`Program`]: who talks. [`Capture`]: who listens. [`wait`]: until something is so.
 //! * [`Namespace`], [`Link`], [`Route`], [`packet`]: what all of it is made of.
 //!
@@ -36,6 +37,7 @@ pub mod backend;
 pub mod bed;
 pub mod capture;
 pub mod client;
+pub mod end;
 mod error;
 pub mod forwarder;
 pub mod kernel;
