@@ -4,7 +4,7 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Parser, Subcommand};
 
-use crate::command::{check, completions, lab, man, replay, schema, table};
+use crate::command::{backend, check, completions, lab, man, replay, schema, table};
 
 /// What every help page ends with.
 pub(crate) const EXIT_CODES: &str = "\
@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Replay(replay::Args),
     /// Experiments: what the documents quote, computed again
     Lab(lab::Args),
+    /// Set up the host of a backend, take that away again, examine it
+    Backend(backend::Args),
     /// Print the JSON schema of the configuration file
     Schema(schema::Args),
     /// Print the completion script of a shell

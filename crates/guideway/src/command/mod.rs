@@ -1,5 +1,6 @@
 //! The commands, one module each.
 
+pub(crate) mod backend;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod lab;
@@ -16,6 +17,7 @@ use crate::screen::Screen;
 pub(crate) fn run(command: Command, screen: &mut Screen) -> Result<Outcome, Failure> {
     match command {
         Command::Table(args) => table::run(&args, screen),
+        Command::Backend(args) => backend::run(&args, screen),
         Command::Check(args) => check::run(&args, screen),
         Command::Replay(args) => replay::run(&args, screen),
         Command::Lab(args) => lab::run(&args, screen),

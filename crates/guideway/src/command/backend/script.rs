@@ -1,0 +1,211 @@
+//! `guideway backend script`: a backend's set-up with stock commands.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::IpAddr;
+
+use super::host::Host;
+use super::setup::{Clamp, Encapsulation, Setup};
+use super::sysctl;
+use super::up::list;
+use crate::failure::{Failure, Outcome};
+use crate::screen::Screen;
+
+/// Print a script that does the same with stock commands: ip, sysctl, nft
+///
+/// The script needs no Guideway on the backend: the kernel's own tunnel devices (ipip, sit, ip6tnl, gre, ip6gre, fou) take
+/// packets out, so its kernel must have those that are asked for. It can be run again and again. With --address and --mtu
+/// it can be written on any machine; else it is written for this one. Nothing is changed here.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes:
+  0  the script was printed
+  1  this host does not tell what it would need: see standard error
+  2  the command line is wrong
+
+Examples:
+  guideway backend script --vip 192.0.2.10 --listen-on eth0 > backend.sh
+  guideway backend script --vip 192.0.2.10 --listen-on eth0 --address 10.0.0.1 --mtu 1500 --encap gue | ssh be1 sh
+  guideway backend script --vip 192.0.2.10 --listen-on eth0 --address 10.0.0.1 --mtu 1500 --remove")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    setup: Setup,
+    /// Print the script that takes everything away again
+    #[arg(long)]
+    remove: bool,
+    /// Print the script, and what it is made for, as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let setup = &args.setup.checked()?;
+    let (ends, mtu) = match (setup.mtu, setup.addresses.is_empty()) {
+        (Some(mtu), false) => (setup.addresses.clone(), mtu),
+        _ => {
+            let host = Host::look(&setup.listen_on)?;
+            (host.ends(setup)?, host.mtu(setup))
+        }
+    };
+    if !setup.listen_on.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte)) {
+        return Err(Failure::usage(format_args!("`{}` can't be the name of an interface", setup.listen_on)));
+    }
+    let clamp = setup.clamp(mtu, &ends)?;
+    let script = if args.remove { take_away(setup, &ends) } else { set_up(setup, &ends, clamp) };
+    if args.json {
+        screen.json(&serde_json::json!({
+            "listen_on": setup.listen_on,
+            "vips": setup.vips,
+            "ends": ends,
+            "tunnels": setup.tunnel_words(),
+            "gue_port": setup.gue_port,
+            "segment_bytes": clamp,
+            "script": script,
+        }))?;
+    } else {
+        screen.write_all(script.as_bytes())?;
+    }
+    Ok(Outcome::Ok)
+}
+
+/// A device of the kernel's that takes packets out of tunnels.
+struct Device {
+    name: String,
+    kind: &'static str,
+    end: IpAddr,
+    /// What is said beyond both addresses.
+    rest: &'static str,
+}
+
+fn devices(setup: &Setup, ends: &[IpAddr]) -> Vec<Device> {
+    let tunnels = setup.tunnels();
+    // GUE is taken off by a socket, and what it carries is IP in IP.
+    let ipip = tunnels.iter().any(|tunnel| *tunnel != Encapsulation::Gre);
+    let gre = tunnels.contains(&Encapsulation::Gre);
+    let mut devices = Vec::new();
+    for (number, &end) in ends.iter().enumerate() {
+        let mut device = |wanted: bool, name: &str, kind, rest| {
+            if wanted {
+                devices.push(Device { name: format!("gw{name}{number}"), kind, end, rest });
+            }
+        };
+        if end.is_ipv4() {
+            device(ipip, "ipip", "ipip", "");
+            device(ipip, "sit", "sit", "");
+            device(gre, "gre", "gre", "");
+        } else {
+            device(ipip, "tnl", "ip6tnl", " mode any");
+            device(gre, "gre", "ip6gre", "");
+        }
+    }
+    devices
+}
+
+fn gue_families(setup: &Setup, ends: &[IpAddr]) -> Vec<&'static str> {
+    let gue = [Encapsulation::Gue, Encapsulation::GueHeader];
+    if !setup.tunnels().iter().any(|tunnel| gue.contains(tunnel)) {
+        return Vec::new();
+    }
+    let mut families = Vec::new();
+    if ends.iter().any(IpAddr::is_ipv4) {
+        families.push("ip -4");
+    }
+    if ends.iter().any(IpAddr::is_ipv6) {
+        families.push("ip -6");
+    }
+    families
+}
+
+fn set_up(setup: &Setup, ends: &[IpAddr], clamp: Clamp) -> String {
+    let mut script = String::new();
+    let mut line = |text: String| {
+        // A string takes everything.
+        let _ = writeln!(script, "{text}");
+    };
+    line("#!/bin/sh".into());
+    line(format!(
+        "# Written by guideway backend script: {} served behind tunnels to {}.",
+        list(&setup.vips),
+        list(ends)
+    ));
+    line("# It can be run again and again.".into());
+    line("set -eu".into());
+    line(String::new());
+    line("# The kernel's tunnels.".into());
+    let devices = devices(setup, ends);
+    for device in &devices {
+        let Device { name, kind, end, rest } = device;
+        line(format!("ip link show dev {name} >/dev/null 2>&1 || \\"));
+        line(format!("    ip link add name {name} type {kind} local {end} remote any{rest}"));
+        line(format!("ip link set dev {name} up"));
+    }
+    for family in gue_families(setup, ends) {
+        let port = setup.gue_port;
+        line(format!("{family} fou show | grep -qw 'port {port}' || {family} fou add port {port} gue"));
+    }
+    line(String::new());
+    line("# What comes out of a tunnel has a client's address, and answers leave elsewhere.".into());
+    for setting in sysctl::needed(&setup.listen_on) {
+        line(format!("sysctl -qw {}={}", setting.dotted(), setting.value));
+    }
+    for device in &devices {
+        line(format!("sysctl -qw net/ipv4/conf/{}/rp_filter=2", device.name));
+    }
+    line(String::new());
+    line("# Servers announce segments that fit the tunnel.".into());
+    line("nft -f - <<'RULES'".into());
+    for rule in rules(&setup.vips, clamp) {
+        line(rule);
+    }
+    line("RULES".into());
+    line(String::new());
+    line("# The virtual addresses, last.".into());
+    for vip in &setup.vips {
+        line(format!("ip address replace {vip}/{} dev lo{}", length(vip), nodad(vip)));
+    }
+    script
+}
+
+fn take_away(setup: &Setup, ends: &[IpAddr]) -> String {
+    let mut script = String::from(
+        "#!/bin/sh\n# Written by guideway backend script --remove. Settings of sysctl stay.\nset -u\n",
+    );
+    for vip in &setup.vips {
+        let _ = writeln!(script, "ip address del {vip}/{} dev lo 2>/dev/null", length(vip));
+    }
+    let _ = writeln!(script, "nft delete table inet guideway_backend 2>/dev/null");
+    for family in gue_families(setup, ends) {
+        let _ = writeln!(script, "{family} fou del port {} 2>/dev/null", setup.gue_port);
+    }
+    for device in devices(setup, ends) {
+        let _ = writeln!(script, "ip link del dev {} 2>/dev/null", device.name);
+    }
+    script + "exit 0\n"
+}
+
+/// The table that lowers announcements. Named, deleted and made again in one transaction.
+fn rules(vips: &[IpAddr], clamp: Clamp) -> Vec<String> {
+    let mut rules = vec![
+        "table inet guideway_backend".to_owned(),
+        "delete table inet guideway_backend".to_owned(),
+        "table inet guideway_backend {".to_owned(),
+        "    chain output {".to_owned(),
+        "        type filter hook output priority mangle; policy accept;".to_owned(),
+    ];
+    for vip in vips {
+        let (family, most) = if vip.is_ipv4() { ("ip", clamp.v4) } else { ("ip6", clamp.v6) };
+        rules.push(format!(
+            "        {family} saddr {vip} tcp flags & syn == syn tcp option maxseg size > {most} tcp option maxseg size set {most}"
+        ));
+    }
+    rules.extend(["    }".to_owned(), "}".to_owned()]);
+    rules
+}
+
+const fn length(address: &IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+const fn nodad(address: &IpAddr) -> &'static str {
+    if address.is_ipv4() { "" } else { " nodad" }
+}

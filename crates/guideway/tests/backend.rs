@@ -1,0 +1,375 @@
+//! The backend commands as a user meets them, each in a network namespace of its own.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use guideway_testbed::process::Output;
+use guideway_testbed::{Link, Namespace, Program, privilege, veth_pair};
+use serde_json::json;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const VIPS: [&str; 2] = ["192.0.2.10", "2001:db8::10"];
+
+/// A host with an interface, and places of its own.
+struct Host {
+    namespace: Namespace,
+    other_end: Link,
+    places: PathBuf,
+}
+
+impl Host {
+    fn new(name: &str) -> Option<Host> {
+        if !privilege::granted() {
+            return None;
+        }
+        let namespace = Namespace::new(name).unwrap();
+        let other = Namespace::new("other").unwrap();
+        let (link, other_end) = veth_pair((&namespace, "net0"), (&other, "net0"), 1500).unwrap();
+        link.add_address("10.0.0.1/24".parse().unwrap()).unwrap();
+        link.add_address("2001:db8:ffff::1/64".parse().unwrap()).unwrap();
+        let places = std::env::temp_dir().join(format!("guideway-backend-{name}-{}", std::process::id()));
+        fs::create_dir_all(places.join("bpf")).unwrap();
+        let host = Host { namespace, other_end, places };
+        host.program("mount", &["-t", "bpf", "bpf", host.places.join("bpf").to_str().unwrap()]);
+        Some(host)
+    }
+
+    fn program(&self, name: &str, arguments: &[&str]) -> String {
+        Program::new(name).args(arguments).succeed(&self.namespace, PATIENCE).unwrap()
+    }
+
+    fn guideway(&self, line: &str) -> Output {
+        let places = [
+            "--bpffs".to_owned(),
+            self.places.join("bpf").display().to_string(),
+            "--run-dir".to_owned(),
+            self.places.join("run").display().to_string(),
+        ];
+        let words = line.split_whitespace().map(str::to_owned);
+        let program = Program::new(env!("CARGO_BIN_EXE_guideway")).args(words.chain(places));
+        program.run(&self.namespace, PATIENCE).unwrap()
+    }
+
+    /// Runs `guideway` and asserts its exit code; what it printed, on both outputs.
+    fn expect(&self, code: i32, line: &str) -> String {
+        let output = self.guideway(line);
+        let printed = output.stdout + &output.stderr;
+        assert_eq!(output.status.code(), Some(code), "{line}: {printed}");
+        printed
+    }
+
+    fn addresses(&self) -> String {
+        self.program("ip", &["-o", "address", "show", "dev", "lo"])
+    }
+
+    fn settings(&self) -> Vec<String> {
+        ["ipv4/conf/net0/rp_filter", "ipv4/conf/all/arp_ignore", "ipv4/conf/all/arp_announce"]
+            .map(|key| self.namespace.setting(key).unwrap())
+            .into()
+    }
+
+    /// Asserts that nothing is pinned and no record kept.
+    fn has_no_leftovers(&self) {
+        assert!(!self.places.join("bpf/guideway-backend").exists());
+        assert!(!self.places.join("run/backend.json").exists());
+    }
+
+    /// Runs `guideway` with `--json` and asserts its exit code; what it printed.
+    fn json(&self, code: i32, line: &str) -> serde_json::Value {
+        let output = self.guideway(&format!("{line} --json"));
+        assert_eq!(output.status.code(), Some(code), "{line}: {}{}", output.stdout, output.stderr);
+        serde_json::from_str(&output.stdout).unwrap()
+    }
+
+    /// What the kernel says of programs at the interface.
+    fn programs(&self) -> String {
+        self.program("ip", &["-d", "link", "show", "dev", "net0"])
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let bpf = self.places.join("bpf");
+        // It may not have been mounted.
+        let _ = std::process::Command::new("umount").arg(&bpf).status();
+        let _ = fs::remove_dir_all(&self.places);
+    }
+}
+
+fn up(more: &str) -> String {
+    format!("backend up --vip {} --listen-on net0 {more}", VIPS.join(","))
+}
+
+#[test]
+fn up_makes_a_backend_again_changes_nothing_and_down_leaves_nothing() {
+    let Some(host) = Host::new("updown") else { return };
+    let before = (host.addresses(), host.settings());
+    let printed = host.expect(0, &up(""));
+    assert!(printed.contains("added 192.0.2.10 to lo"), "{printed}");
+    assert!(printed.contains("attached to net0: XDP in the driver"), "{printed}");
+    assert!(printed.contains("1408 bytes (IPv4), 1388 bytes (IPv6)"), "{printed}");
+    assert_eq!(host.settings(), ["2", "1", "2"]);
+    for vip in ["192.0.2.10/32", "2001:db8::10/128"] {
+        assert!(host.addresses().contains(vip), "{}", host.addresses());
+    }
+    assert!(host.programs().contains("xdp"), "{}", host.programs());
+    let doctor = host.expect(0, "backend doctor");
+    assert!(!doctor.contains("fail") && doctor.contains("on net0, native"), "{doctor}");
+
+    let again = host.expect(0, &up(""));
+    assert!(again.contains("replaced our own on net0"), "{again}");
+    assert!(!again.contains("added") && !again.contains("set net"), "{again}");
+    // Another set of addresses: what is no longer asked for goes.
+    let fewer = host.expect(0, "backend up --vip 192.0.2.10 --listen-on net0");
+    assert!(fewer.contains("removed 2001:db8::10 from lo"), "{fewer}");
+
+    host.expect(0, "backend down");
+    assert_eq!((host.addresses(), host.settings()), before);
+    assert!(!host.programs().contains("xdp"), "{}", host.programs());
+    host.has_no_leftovers();
+    assert!(host.expect(0, "backend down").contains("nothing to take away"));
+}
+
+#[test]
+fn what_was_there_before_stays() {
+    let Some(host) = Host::new("before") else { return };
+    host.program("ip", &["address", "add", "192.0.2.10/32", "dev", "lo"]);
+    host.namespace.set("ipv4/conf/all/arp_ignore", "1").unwrap();
+    host.expect(0, &up("--attach tc"));
+    // Somebody has a mind of their own about this one.
+    host.namespace.set("ipv4/conf/all/arp_announce", "1").unwrap();
+    let printed = host.expect(0, "backend down");
+    assert!(printed.contains("left net/ipv4/conf/all/arp_announce alone"), "{printed}");
+    assert!(host.addresses().contains("192.0.2.10/32"), "{}", host.addresses());
+    assert!(!host.addresses().contains("2001:db8::10"), "{}", host.addresses());
+    assert_eq!(host.settings(), ["0", "1", "1"]);
+}
+
+#[test]
+fn each_command_tells_the_same_as_json() {
+    let Some(host) = Host::new("json") else { return };
+    let up = host.json(0, &up("--encap gue,ipip --attach tc"));
+    assert_eq!(up["hook"], "tc");
+    assert_eq!(up["tunnels"], json!(["gue", "ipip"]));
+    assert_eq!(up["ends"], json!(["10.0.0.1", "2001:db8:ffff::1"]));
+    // 1500 less 48 of IPv6 and UDP, less 40 or 60.
+    assert_eq!(up["segment_bytes"], json!({ "ipv4": 1412, "ipv6": 1392 }));
+    let kinds = |value: &serde_json::Value| -> Vec<String> {
+        let changes = value["changes"].as_array().unwrap();
+        changes.iter().map(|change| change["change"].as_str().unwrap().to_owned()).collect()
+    };
+    let made = [
+        "attached",
+        "setting-changed",
+        "setting-changed",
+        "setting-changed",
+        "address-added",
+        "address-added",
+    ];
+    assert_eq!(kinds(&up), made);
+    let doctor = host.json(0, "backend doctor");
+    assert_eq!(doctor["ok"], true);
+    host.program("ip", &["address", "del", "192.0.2.10/32", "dev", "lo"]);
+    let doctor = host.json(1, "backend doctor");
+    let failed: Vec<_> =
+        doctor["findings"].as_array().unwrap().iter().filter(|finding| finding["grade"] == "fail").collect();
+    assert!(
+        failed.len() == 1 && failed[0]["what"].as_str().unwrap().contains("192.0.2.10 is not on lo"),
+        "{failed:?}"
+    );
+    // The other address is still there, and what somebody else took away is no error.
+    let taken = ["address-removed", "setting-restored", "setting-restored", "setting-restored", "detached"];
+    assert_eq!(kinds(&host.json(0, "backend down")), taken);
+    assert_eq!(kinds(&host.json(0, "backend down")), [""; 0]);
+}
+
+#[test]
+fn half_a_set_up_and_one_without_a_record_are_told_and_mended() {
+    let Some(host) = Host::new("half") else { return };
+    host.expect(0, &up(""));
+    fs::remove_file(host.places.join("run/backend.json")).unwrap();
+    let refused = host.expect(1, "backend down");
+    assert!(refused.contains("run `guideway backend up` as before"), "{refused}");
+    host.expect(0, &up(""));
+    host.expect(0, "backend down");
+    host.has_no_leftovers();
+    assert!(!host.programs().contains("xdp"), "{}", host.programs());
+}
+
+#[test]
+fn a_record_of_another_namespace_is_not_taken_for_this_ones() {
+    let (Some(host), Some(other)) = (Host::new("one"), Host::new("another")) else { return };
+    host.expect(0, &up(""));
+    let places = format!("--bpffs {0}/bpf --run-dir {0}/run", host.places.display());
+    for line in [up(""), "backend down".to_owned(), "backend doctor".to_owned()] {
+        let program = Program::new(env!("CARGO_BIN_EXE_guideway"));
+        let line = format!("{line} {places}");
+        let output = program.args(line.split_whitespace()).run(&other.namespace, PATIENCE).unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(output.stderr.contains("another network namespace"), "{}", output.stderr);
+    }
+    host.expect(0, "backend down");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_changed() {
+    let Some(host) = Host::new("nonsense") else { return };
+    let before = (host.addresses(), host.settings());
+    for (code, line, part) in [
+        (2, "--vip 127.0.0.1 --listen-on net0", "can't be the address of a host"),
+        (2, "--vip 192.0.2.10 --listen-on net0 --address 192.0.2.10", "they have to differ"),
+        (2, "--vip 192.0.2.10 --listen-on lo", "don't come by lo"),
+        (2, "--vip 192.0.2.10 --listen-on net0 --mtu 100", "100 is not in 576..="),
+        (1, "--vip 192.0.2.10 --listen-on net9", "there is no interface `net9`"),
+        (1, "--vip 192.0.2.10 --listen-on net0 --egress net9", "there is no interface `net9`"),
+        (1, "--vip 10.0.0.1 --listen-on net0", "10.0.0.1 is on net0"),
+    ] {
+        let printed = host.expect(code, &format!("backend up {line}"));
+        assert!(printed.contains(part), "{line}: {printed}");
+    }
+    assert_eq!((host.addresses(), host.settings()), before);
+    host.has_no_leftovers();
+}
+
+#[test]
+fn the_clamp_moves_with_the_interface_that_answers_leave_by() {
+    let Some(host) = Host::new("egress") else { return };
+    let (_second, _end) = veth_pair((&host.namespace, "net1"), (&host.namespace, "net2"), 1500).unwrap();
+    let clamps = || {
+        let names = fs::read_dir(host.places.join("bpf/guideway-backend/v1")).unwrap().flatten();
+        names.filter(|name| name.file_name().to_string_lossy().starts_with("clamp-")).count()
+    };
+    for egress in ["net0", "net1", "net0"] {
+        host.expect(0, &up(&format!("--egress {egress}")));
+        assert_eq!(clamps(), 1);
+        let doctor = host.expect(0, "backend doctor");
+        assert!(doctor.contains(&format!("segments announced at {egress} are at most 1408")), "{doctor}");
+    }
+    host.expect(0, "backend down");
+}
+
+#[test]
+fn the_hook_that_is_asked_for_is_the_one_that_is_used() {
+    let Some(host) = Host::new("hooks") else { return };
+    for (hook, shown) in
+        [("native", "driver"), ("generic", "network stack"), ("tc", "TC ingress"), ("auto", "TC ingress")]
+    {
+        let printed = host.expect(0, &up(&format!("--attach {hook}")));
+        assert!(printed.contains(shown), "{hook}: {printed}");
+        let doctor = host.expect(0, "backend doctor");
+        let name = if hook == "auto" { "tc" } else { hook };
+        assert!(doctor.contains(&format!("on net0, {name}")), "{hook}: {doctor}");
+        assert_eq!(host.programs().contains("xdp"), !["tc", "auto"].contains(&hook), "{hook}");
+    }
+    host.expect(0, "backend down");
+}
+
+#[test]
+fn auto_says_why_it_is_not_in_the_driver() {
+    let Some(host) = Host::new("large") else { return };
+    // Frames that do not fit a page.
+    host.program("ip", &["link", "set", "dev", "net0", "mtu", "9000"]);
+    host.other_end.set_mtu(9000).unwrap();
+    let printed = host.expect(0, &up(""));
+    assert!(printed.contains("TC ingress") && printed.contains("not in the driver: "), "{printed}");
+    let refused = host.expect(1, &up("--attach native"));
+    assert!(refused.contains("lower the interface's MTU"), "{refused}");
+    // What ran goes on.
+    assert!(host.expect(0, "backend doctor").contains("on net0, tc"));
+    host.expect(0, "backend down");
+}
+
+#[test]
+fn a_foreign_program_is_named_and_left_alone() {
+    let Some(host) = Host::new("foreign") else { return };
+    let other = Host::new("tenant").unwrap();
+    // Any XDP program will do: another backend's, put here by other pins.
+    let foreign = format!(
+        "--bpffs {} --run-dir {}",
+        other.places.join("bpf").display(),
+        other.places.join("run").display()
+    );
+    let program = Program::new(env!("CARGO_BIN_EXE_guideway"));
+    let line = format!("{} {foreign}", up("--attach native"));
+    program.args(line.split_whitespace()).succeed(&host.namespace, PATIENCE).unwrap();
+    let before = (host.programs(), host.addresses());
+    for hook in ["native", "generic", "auto"] {
+        let refused = host.expect(1, &up(&format!("--attach {hook}")));
+        assert!(refused.contains("another XDP program is attached to `net0`"), "{hook}: {refused}");
+        assert!(refused.contains("`decap_xdp`"), "{refused}");
+    }
+    assert_eq!((host.programs(), host.addresses()), before);
+    host.has_no_leftovers();
+}
+
+#[test]
+fn the_doctor_names_what_is_wrong_and_what_to_do() {
+    let Some(host) = Host::new("doctor") else { return };
+    host.namespace.set("ipv4/conf/all/rp_filter", "1").unwrap();
+    let line = "backend doctor --vip 192.0.2.10 --listen-on net0";
+    let printed = host.expect(1, line);
+    for part in [
+        "192.0.2.10 is not on lo",
+        "ip address add 192.0.2.10/32 dev lo",
+        "rp_filter of net0 is 1",
+        "sysctl -w net/ipv4/conf/net0/rp_filter=2",
+        "arp_ignore of net0 is 0",
+        "sysctl -w net/ipv4/conf/all/arp_ignore=1",
+        "arp_announce of net0 is 0",
+        "no decapsulator of ours is on net0",
+    ] {
+        assert!(printed.contains(part), "{part:?} is not in {printed}");
+    }
+    host.program("ip", &["address", "add", "192.0.2.10/32", "dev", "lo"]);
+    for (key, value) in [("net0/rp_filter", "2"), ("all/arp_ignore", "1"), ("all/arp_announce", "2")] {
+        host.namespace.set(&format!("ipv4/conf/{key}"), value).unwrap();
+    }
+    host.expect(0, line);
+    // On the wire is worse than nowhere.
+    host.program("ip", &["address", "add", "192.0.2.10/32", "dev", "net0"]);
+    assert!(host.expect(1, line).contains("this host claims it on the network"));
+}
+
+#[test]
+fn a_script_is_one_that_a_shell_and_nft_understand() {
+    let line = "backend script --vip 192.0.2.10,2001:db8::10 --listen-on eth0 --address 10.0.0.1,2001:db8:ffff::1 --mtu 1500";
+    for more in ["", "--encap gre", "--encap ipip", "--encap gue --gue-port 6081", "--remove"] {
+        let words = line.split_whitespace().chain(more.split_whitespace());
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_guideway")).args(words).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let script = String::from_utf8(output.stdout).unwrap();
+        let checked = std::process::Command::new("sh").args(["-n", "-c", &script]).output().unwrap();
+        assert!(checked.status.success(), "{script}");
+        let file = std::env::temp_dir().join(format!("guideway-script-{}", std::process::id()));
+        fs::write(&file, &script).unwrap();
+        // Where it is installed.
+        if let Ok(checked) = std::process::Command::new("shellcheck").arg(&file).output() {
+            assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+        }
+        fs::remove_file(&file).unwrap();
+        let gue = more.is_empty() || more.contains("gue");
+        assert_eq!(script.contains("fou add"), gue, "{more}: {script}");
+        assert_eq!(script.contains("type gre"), more.is_empty() || more.contains("gre"), "{more}: {script}");
+        if more == "--remove" {
+            assert!(script.contains("ip address del 192.0.2.10/32 dev lo"), "{script}");
+            continue;
+        }
+        assert!(script.contains("ip address replace 192.0.2.10/32 dev lo"), "{script}");
+        let rules = script.split("nft -f - <<'RULES'\n").nth(1).unwrap().split("RULES\n").next().unwrap();
+        if !privilege::granted() || !privilege::installed("nft") {
+            continue;
+        }
+        let folder = std::env::temp_dir().join(format!("guideway-rules-{}", std::process::id()));
+        fs::write(&folder, rules).unwrap();
+        let namespace = Namespace::new("rules").unwrap();
+        // Twice: it can be run again.
+        for _ in 0..2 {
+            let nft = Program::new("nft").args(["-f", folder.to_str().unwrap()]);
+            nft.succeed(&namespace, PATIENCE).unwrap();
+        }
+        let listed = Program::new("nft").args(["list", "ruleset"]).succeed(&namespace, PATIENCE).unwrap();
+        assert_eq!(listed.matches("maxseg size set").count(), 2, "{listed}");
+        fs::remove_file(&folder).unwrap();
+    }
+}
