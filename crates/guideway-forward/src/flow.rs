@@ -127,12 +127,13 @@ fn insert<S: State>(hash: u64, service: ServiceId, memo: Memo, state: &S) -> Eve
 const FREE: u32 = 0;
 const EXPIRED: u32 = 1;
 const REDUNDANT: u32 = 2;
-const HALF_OPEN: u32 = 3;
-const CLOSING: u32 = 4;
-const KEEP: u32 = 5;
+const RESET: u32 = 3;
+const HALF_OPEN: u32 = 4;
+const CLOSING: u32 = 5;
+const KEEP: u32 = 6;
 
-/// What is lost with an entry, least first: nothing, a dead flow, what the slot says anyway, a flow that may never
-/// be, one that is about to end, one that lives.
+/// What is lost with an entry, least first: nothing, a dead flow, what the slot says anyway, a flow that was reset, one
+/// that may never be, one that is about to end, one that lives.
 #[inline(always)]
 fn worth<S: State>(entry: &Entry, word: u64, now: u32, state: &S) -> u32 {
     if word == 0 {
@@ -149,6 +150,7 @@ fn worth<S: State>(entry: &Entry, word: u64, now: u32, state: &S) -> u32 {
         return REDUNDANT;
     }
     match tag.class() {
+        Class::Reset => RESET,
         Class::HalfOpen => HALF_OPEN,
         Class::Closing => CLOSING,
         Class::Confirmed | Class::Old | Class::Udp => KEEP,

@@ -204,14 +204,15 @@ fn resume<S: State>(target: &Target<'_>, parsed: &Parsed, spot: Spot, state: &S)
     let (flow, flags) = (&parsed.key, parsed.tcp_flags);
     let hash = state.keyed_hash(flow, target.id);
     let now = state.now_seconds();
-    let ends = flags.has(TcpFlags::FIN) || flags.has(TcpFlags::RST);
+    let closes = flags.has(TcpFlags::FIN);
     if let Some(found) = flow::find(hash, target, now, state) {
         state.event(Event::FlowHit);
         let local = found.tag.backend();
         if usable(target, local, spot.slot(), state) {
             let class = match found.tag.class() {
-                _ if ends => Class::Closing,
-                Class::HalfOpen => Class::Confirmed,
+                _ if flags.has(TcpFlags::RST) => Class::Reset,
+                _ if closes => Class::Closing,
+                Class::HalfOpen | Class::Reset => Class::Confirmed,
                 class => class,
             };
             flow::touch(&found, target, class, (now, spot.index()), state);
@@ -223,7 +224,7 @@ fn resume<S: State>(target: &Target<'_>, parsed: &Parsed, spot: Spot, state: &S)
         let older = older_owner(target, flow, spot.slot(), false, state);
         if usable(target, older, spot.slot(), state) {
             if !flags.has(TcpFlags::RST) {
-                let class = if ends { Class::Closing } else { Class::Old };
+                let class = if closes { Class::Closing } else { Class::Old };
                 state.remember(hash, target.id, memo(older, class, spot));
                 state.event(Event::FlowAdopted);
             }
@@ -236,7 +237,7 @@ fn resume<S: State>(target: &Target<'_>, parsed: &Parsed, spot: Spot, state: &S)
     }
     let current = spot.slot().current();
     if current != NO_BACKEND && !flags.has(TcpFlags::RST) {
-        let class = if ends { Class::Closing } else { Class::Old };
+        let class = if closes { Class::Closing } else { Class::Old };
         state.remember(hash, target.id, memo(current, class, spot));
     }
     Choice::of(current)

@@ -84,6 +84,7 @@ impl Tag {
             3 => Class::Old,
             4 => Class::Closing,
             5 => Class::Udp,
+            6 => Class::Reset,
             _ => Class::HalfOpen,
         }
     }
@@ -106,15 +107,18 @@ pub enum Class {
     Confirmed = 2,
     /// A TCP flow opened before the last change of its slot, adopted when it was seen.
     Old = 3,
-    /// A TCP flow that sent FIN or RST.
+    /// A TCP flow whose client sent FIN. Its backend may still be sending.
     Closing = 4,
     /// A flow of a protocol without an opening packet.
     Udp = 5,
+    /// A TCP flow whose client sent RST, and nothing after it.
+    Reset = 6,
 }
 
 impl Class {
     /// All classes, in the order of their numbers.
-    pub const ALL: [Class; 5] = [Class::HalfOpen, Class::Confirmed, Class::Old, Class::Closing, Class::Udp];
+    pub const ALL: [Class; 6] =
+        [Class::HalfOpen, Class::Confirmed, Class::Old, Class::Closing, Class::Udp, Class::Reset];
 
     /// Seconds of silence after which a flow of this class is forgotten, given the service's idle times.
     #[inline(always)]
@@ -122,6 +126,7 @@ impl Class {
         match self {
             Class::HalfOpen => min(HALF_OPEN_SECONDS, tcp_idle),
             Class::Closing => min(CLOSING_SECONDS, tcp_idle),
+            Class::Reset => min(RESET_SECONDS, tcp_idle),
             Class::Confirmed | Class::Old => tcp_idle,
             Class::Udp => udp_idle,
         }
@@ -135,6 +140,7 @@ impl Class {
             Class::Old => "old",
             Class::Closing => "closing",
             Class::Udp => "udp",
+            Class::Reset => "reset",
         }
     }
 }
@@ -143,8 +149,14 @@ impl Class {
 /// RFC 6298) and a slow handshake behind them.
 pub const HALF_OPEN_SECONDS: u32 = 30;
 
-/// Seconds a flow is remembered after its last FIN or RST: the last acknowledgements and retransmissions.
-pub const CLOSING_SECONDS: u32 = 10;
+/// Seconds of silence after which a flow whose client sent FIN is forgotten. The client may have closed its half alone
+/// (RFC 9293 section 3.6) and wait for an answer, of which a balancer sees nothing but acknowledgements; if all is over,
+/// so long is a drain kept waiting. It is the time for which Linux keeps a socket that waits for the other side's FIN.
+pub const CLOSING_SECONDS: u32 = 60;
+
+/// Seconds a flow is remembered after its client's last RST: for retransmissions under way. If it was forged, and the
+/// flow speaks again, it is remembered as before.
+pub const RESET_SECONDS: u32 = 10;
 
 /// When and where: bits 0–23 slot, 24–39 service, 40–63 last seen (seconds, modulo 2^24).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,6 +236,9 @@ mod tests {
     fn a_class_is_never_remembered_longer_than_the_service_says() {
         assert_eq!(Class::HalfOpen.idle_seconds(900, 30), 30);
         assert_eq!(Class::HalfOpen.idle_seconds(5, 30), 5);
+        assert_eq!(Class::Closing.idle_seconds(900, 30), 60);
+        assert_eq!(Class::Closing.idle_seconds(40, 30), 40);
+        assert_eq!(Class::Reset.idle_seconds(900, 30), 10);
         assert_eq!(Class::Old.idle_seconds(900, 30), 900);
         assert_eq!(Class::Udp.idle_seconds(900, 30), 30);
     }
