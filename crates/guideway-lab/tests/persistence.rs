@@ -28,11 +28,16 @@ fn small(seed: u64) -> Settings {
 #[test]
 fn one_balancer_breaks_no_flow_and_a_table_without_memory_does() {
     let report = run(&Settings { minutes: 8, ..Settings::default() });
-    let [guideway, maglev, lru, large] = report.rows.as_slice() else { panic!("four rows") };
+    let [guideway, maglev, lru, _, large, each_cpu] = report.rows.as_slice() else { panic!("six rows") };
     assert_eq!(guideway.broken, 0, "{:#?}", report.breaks);
     assert!(maglev.broken > 300, "the judge must see what a plain table breaks: {maglev:?}");
     assert!(lru.broken > 0 && lru.broken < maglev.broken, "too few entries: {lru:?}");
     assert_eq!(large.broken, 0, "a table that holds all flows breaks none on one balancer");
+    assert!(
+        each_cpu.broken > 0,
+        "as much memory, but re-steered packets come to a CPU that does not know them"
+    );
+    assert_eq!(each_cpu.flow_bytes, large.flow_bytes);
     assert!(guideway.consulted < lru.consulted);
 }
 
@@ -42,6 +47,14 @@ fn equal_settings_give_equal_reports_and_another_seed_another() {
     let report = run(&settings);
     assert_eq!(report, run(&settings));
     assert_ne!(report.changes, run(&Settings { seed: 12, ..settings }).changes);
+}
+
+#[test]
+fn a_table_of_each_cpu_breaks_nothing_while_no_packet_changes_its_way() {
+    let report = run(&Settings { resteers: 0, ..small(5) });
+    let [.., shared, each_cpu] = report.rows.as_slice() else { panic!("rows") };
+    assert_eq!((shared.broken, each_cpu.broken), (0, 0));
+    assert!(report.rows[1].broken > 0, "without memory flows break");
 }
 
 #[test]

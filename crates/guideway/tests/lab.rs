@@ -11,7 +11,7 @@ const SMALL: &str =
 fn persistence_tells_one_row_a_strategy_and_exits_well_when_the_promise_holds() {
     let report = json(&format!("{SMALL} --json"));
     let rows = report["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 4);
+    assert_eq!(rows.len(), 6);
     assert_eq!((rows[0]["strategy"].as_str(), rows[0]["broken"].as_u64()), (Some("Guideway"), Some(0)));
     assert_eq!(report["changes"].as_array().unwrap().len(), 5);
     let run = guideway(SMALL);

@@ -8,7 +8,7 @@ use super::history::World;
 use super::oracle::{Fate, Judgement};
 use super::report::{Row, kind_name};
 use super::settings::Settings;
-use super::strategy::{Connections, LRU_ENTRY_BYTES, Plain, PlainError, by_connection_id};
+use super::strategy::{Arrival, Connections, LRU_ENTRY_BYTES, Plain, PlainError, by_connection_id};
 use super::traffic::{Kind, Millis, Send};
 
 /// All of them. They share one table of slots, built anew at each change.
@@ -23,6 +23,7 @@ pub(crate) struct Rivals {
 struct Rival {
     name: String,
     entries: usize,
+    cpus: usize,
     /// One a balancer; none for the strategy without memory.
     tables: Vec<Connections>,
     lost: u64,
@@ -36,12 +37,13 @@ impl Rivals {
     pub(crate) fn new(settings: &Settings, world: &World) -> Result<Self, PlainError> {
         let udp_idle = u64::from(settings.udp_idle_seconds) * 1000;
         let equal = settings.flow_entries as usize * 16 / LRU_ENTRY_BYTES;
-        let rival = |name: String, entries: usize| Rival {
+        let rival = |name: String, entries: usize, cpus: usize| Rival {
             name,
             entries,
+            cpus,
             tables: (0..settings.balancers)
                 .filter(|_| entries > 0)
-                .map(|_| Connections::new(entries, udp_idle))
+                .map(|_| Connections::new(entries, cpus, udp_idle))
                 .collect(),
             lost: 0,
             broken: BTreeMap::new(),
@@ -49,12 +51,14 @@ impl Rivals {
             packets: 0,
             consulted: 0,
         };
-        let few = settings.lru_entries as usize;
-        let rivals = vec![
-            rival("Maglev".to_owned(), 0),
-            rival(format!("Maglev + LRU of {few}"), few),
-            rival(format!("Maglev + LRU of {equal}"), equal),
-        ];
+        let mut rivals = vec![rival("Maglev".to_owned(), 0, 1)];
+        let cpus = settings.cpus as usize;
+        for entries in [settings.lru_entries as usize, equal] {
+            rivals.push(rival(format!("Maglev + LRU of {entries}"), entries, 1));
+            let share = entries / cpus;
+            let name = format!("Maglev + LRU of {share} on each of {cpus} CPUs");
+            rivals.push(rival(name, share * cpus, cpus));
+        }
         Ok(Self { plain: Plain::build(world)?, rivals, udp_idle })
     }
 
@@ -71,7 +75,7 @@ impl Rivals {
     pub(crate) fn restart(&mut self, balancer: usize) {
         for rival in &mut self.rivals {
             if let Some(table) = rival.tables.get_mut(balancer) {
-                *table = Connections::new(rival.entries, self.udp_idle);
+                *table = Connections::new(rival.entries, rival.cpus, self.udp_idle);
             }
         }
     }
@@ -80,7 +84,7 @@ impl Rivals {
     pub(crate) fn packet(
         &mut self,
         fates: &mut [Fate],
-        balancer: usize,
+        arrival: Arrival,
         key: &FlowKey,
         sent: (Kind, Send),
         world: &World,
@@ -94,12 +98,12 @@ impl Rivals {
             };
             rival.packets += 1;
             let named = by_connection_id(sent, home, world);
-            let server = match (named, rival.tables.get_mut(balancer)) {
+            let server = match (named, rival.tables.get_mut(arrival.balancer)) {
                 (Some(server), _) => Some(server),
                 (None, None) => self.plain.owner(key),
                 (None, Some(table)) => {
                     rival.consulted += 1;
-                    let server = table.packet(key, sent, &self.plain, world, now);
+                    let server = table.packet(key, arrival, sent, (&self.plain, world), now);
                     rival.remembered = rival.remembered.max(table.remembered());
                     server
                 }

@@ -22,13 +22,15 @@ pub struct Settings {
     pub slots: u32,
     /// Entries of each balancer's flow table.
     pub flow_entries: u32,
-    /// Entries of each balancer's table in the row "Maglev + LRU".
+    /// Entries of each balancer's smaller table of connections in the rows "Maglev + LRU".
     pub lru_entries: u32,
+    /// CPUs of a balancer, in the rows of tables that are each CPU's own.
+    pub cpus: u32,
     /// Seconds after which a silent TCP flow is over.
     pub tcp_idle_seconds: u32,
     /// Seconds after which a silent UDP flow is over.
     pub udp_idle_seconds: u32,
-    /// Moments at which the routers send a part of the flows to other balancers.
+    /// Moments at which the routers choose anew for a part of the flows: another balancer, and another of its links.
     pub resteers: u32,
     /// Restarts of a balancer with the loss of its whole memory.
     pub restarts: u32,
@@ -50,6 +52,7 @@ impl Default for Settings {
             slots: 4_093,
             flow_entries: 65_536,
             lru_entries: 1_000,
+            cpus: 8,
             tcp_idle_seconds: 300,
             udp_idle_seconds: 30,
             resteers: 10,
@@ -99,6 +102,7 @@ impl Settings {
             ("the number of backends", self.backends, 2, MAX_SERVERS - self.changes.min(1_000)),
             ("the entries of the flow table", self.flow_entries, 4, 1 << 24),
             ("the entries of the LRU table", self.lru_entries, 1, 1 << 24),
+            ("the number of CPUs", self.cpus, 1, self.lru_entries.min(1_024)),
             ("the TCP idle time", self.tcp_idle_seconds, 10, 86_400),
             ("the UDP idle time", self.udp_idle_seconds, 5, 86_400),
             ("the number of re-steerings", self.resteers, 0, 1_000),

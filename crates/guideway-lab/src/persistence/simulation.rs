@@ -14,7 +14,7 @@ use super::oracle::{Evidence, Fate, Judgement, Reason, Scene, reached};
 use super::report::{Break, MAX_BREAKS, Report, kind_name};
 use super::rivals::Rivals;
 use super::settings::{Settings, SettingsError};
-use super::strategy::{self, PlainError};
+use super::strategy::{self, Arrival, PlainError};
 use super::tally::Tally;
 use super::traffic::{Flow, Kind, Millis, Send, Step, Traffic};
 use crate::random::Random;
@@ -40,7 +40,7 @@ pub enum PersistenceError {
 /// Milliseconds that a restarting balancer is away.
 const AWAY: Millis = 10_000;
 
-/// Percent of the flows that a re-steering sends to a balancer chosen anew.
+/// Percent of the flows for which a re-steering chooses anew.
 const RESTEERED_PERCENT: u64 = 40;
 
 /// Percent of a controller's ticks that come late, by up to three seconds.
@@ -180,13 +180,10 @@ impl<'a> Simulation<'a> {
         for balancer in 0..self.settings.balancers as usize {
             self.at(random.between(0, 1000), Due::Tick(balancer));
         }
-        if self.settings.balancers > 1 {
-            self.resteers =
-                (0..self.settings.resteers).map(|_| random.between(20_000.min(end), end)).collect();
-            self.resteers.sort_unstable();
-            for at in self.resteers.clone() {
-                self.at(at, Due::Resteer);
-            }
+        self.resteers = (0..self.settings.resteers).map(|_| random.between(20_000.min(end), end)).collect();
+        self.resteers.sort_unstable();
+        for at in self.resteers.clone() {
+            self.at(at, Due::Resteer);
         }
         // Each in a part of the run of its own, so that never two are away.
         let part = end / u64::from(self.settings.restarts.max(1));
@@ -291,9 +288,11 @@ impl<'a> Simulation<'a> {
         if !live.fate.is_over() {
             self.through_guideway(&mut live, step, now);
         }
+        // Routers choose one of the balancer's two links as well.
         let balancer = self.fleet.choose(live.flow.salt).unwrap_or(0);
+        let arrival = Arrival { balancer, card: (live.flow.salt >> 32) & 1 };
         let sent = (live.flow.kind, step.send);
-        self.rivals.packet(&mut live.rivals, balancer, &live.key, sent, &self.world, now);
+        self.rivals.packet(&mut live.rivals, arrival, &live.key, sent, &self.world, now);
         match live.flow.steps.get(live.next) {
             Some(next) => {
                 self.at(now + next.after, Due::Packet(place));

@@ -64,29 +64,51 @@ impl Plain {
 /// links that keep the order of use. Kernel hash tables of this sort take more.
 pub(crate) const LRU_ENTRY_BYTES: usize = 64;
 
-/// A table of connections beside the plain table, as Katran and GLB have: a SYN always takes the present owner, any
-/// other packet what the table says, or the present owner when it says nothing.
+/// A balancer's tables of connections beside the plain table, as Katran and GLB have: a SYN always takes the present
+/// owner, any other packet what the table says, or the present owner when it says nothing.
+///
+/// There is one table, or one for each CPU, which share the memory. A CPU sees only the flows whose packets the network
+/// card hands to it.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    table: Lru<FlowKey, (Server, Millis)>,
+    tables: Vec<Lru<FlowKey, (Server, Millis)>>,
     udp_idle: Millis,
 }
 
+/// How a packet came to a balancer: by which of its network cards. Each spreads flows over the CPUs by a key of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) balancer: usize,
+    pub(crate) card: u64,
+}
+
+impl Arrival {
+    fn cpu(self, key: &FlowKey, cpus: usize) -> usize {
+        if cpus < 2 {
+            return 0;
+        }
+        let receive_side_scaling = FlowHasher::new(self.balancer as u64 * 2 + self.card);
+        (receive_side_scaling.hash(key, HashKey::FiveTuple) % cpus as u64) as usize
+    }
+}
+
 impl Connections {
-    pub(crate) fn new(entries: usize, udp_idle: Millis) -> Self {
-        Self { table: Lru::new(entries), udp_idle }
+    pub(crate) fn new(entries: usize, cpus: usize, udp_idle: Millis) -> Self {
+        Self { tables: (0..cpus).map(|_| Lru::new(entries / cpus)).collect(), udp_idle }
     }
 
     pub(crate) fn packet(
         &mut self,
         key: &FlowKey,
+        arrival: Arrival,
         (kind, send): (Kind, Send),
-        plain: &Plain,
-        world: &World,
+        (plain, world): (&Plain, &World),
         now: Millis,
     ) -> Option<Server> {
+        let cpu = arrival.cpu(key, self.tables.len());
+        let table = self.tables.get_mut(cpu)?;
         let opens = kind == Kind::Tcp && send == Send::Open;
-        let known = self.table.get(key).filter(|(server, seen)| {
+        let known = table.get(key).filter(|(server, seen)| {
             let over = kind != Kind::Tcp && now - seen > self.udp_idle;
             !opens && !over && world.life(*server).keeps_flows()
         });
@@ -94,12 +116,12 @@ impl Connections {
             Some((server, _)) => server,
             None => plain.owner(key)?,
         };
-        self.table.insert(*key, (server, now));
+        table.insert(*key, (server, now));
         Some(server)
     }
 
     pub(crate) fn remembered(&self) -> usize {
-        self.table.len()
+        self.tables.iter().map(Lru::len).sum()
     }
 }
 

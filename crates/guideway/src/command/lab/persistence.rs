@@ -12,8 +12,8 @@ use crate::screen::{Screen, Style};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Simulated clients send real frames through the real controller and forwarding core, by a virtual clock, while backends
-join, leave, drain, die and return, and weights, table size and seed change. With several balancers, routers re-steer
-flows between them and balancers restart without their memory. A flow is lost when its backend died, and broken when a
+join, leave, drain, die and return, and weights, table size and seed change. Routers re-steer flows between a balancer's
+two network cards and, with several balancers, between those, which restart without their memory now and then. A flow is lost when its backend died, and broken when a
 packet misses a backend that would have served it. The same settings give the same result.
 
 Examples:
@@ -54,13 +54,16 @@ pub(crate) struct Args {
     /// Entries of the smaller LRU table to compare with [default: two thirds of the flows]
     #[arg(long, value_name = "COUNT")]
     lru: Option<u32>,
+    /// CPUs of a balancer, for the rows whose LRU tables are each CPU's own
+    #[arg(long, value_name = "COUNT", default_value_t = 8)]
+    cpus: u32,
     /// Seconds after which a silent TCP flow is over
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     tcp_idle: u32,
     /// Seconds after which a silent UDP flow is over
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     udp_idle: u32,
-    /// Moments at which routers send two flows in five to a balancer chosen anew
+    /// Moments at which routers choose anew for two flows in five: a balancer, and one of its two network cards
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     resteers: u32,
     /// Restarts of a balancer without its memory [default: 2 with several balancers, else 0]
@@ -92,6 +95,7 @@ impl Args {
             slots: self.slots,
             flow_entries: self.flow_table,
             lru_entries: self.lru.unwrap_or((self.flows / 3).saturating_mul(2).max(1)),
+            cpus: self.cpus,
             tcp_idle_seconds: self.tcp_idle,
             udp_idle_seconds: self.udp_idle,
             resteers: self.resteers,
@@ -196,14 +200,11 @@ fn about(report: &Report) -> String {
     let flows: u64 = report.flows.values().sum();
     let balancers = match report.balancers {
         1 => "one balancer".to_owned(),
-        number => format!(
-            "{number} balancers, routers that chose anew {} times, {} restarts without memory",
-            report.resteers.len(),
-            report.restarts.len()
-        ),
+        number => format!("{number} balancers, {} restarts without memory", report.restarts.len()),
     };
+    let resteers = report.resteers.len();
     format!(
-        "Seed {}: {flows} flows, {} packets and {} changes in {} minutes; {balancers}.",
+        "Seed {}: {flows} flows, {} packets and {} changes in {} minutes; {balancers}, routers that chose anew {resteers} times.",
         report.seed,
         report.packets,
         report.changes.len(),
