@@ -10,6 +10,7 @@ pub mod health;
 mod kernel;
 pub mod neighbour;
 pub mod overrides;
+pub mod printable;
 pub mod state_file;
 
 pub mod replay;

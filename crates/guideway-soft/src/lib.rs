@@ -19,5 +19,5 @@ pub use counters::{Count, Totals, Unbalanced};
 pub use directory::{Directory, QuicBinding};
 pub use limits::{Limits, MemoryReport};
 pub use lookup::Binding;
-pub use memory::Memory;
+pub use memory::{Memory, NoMemory};
 pub use worker::Worker;

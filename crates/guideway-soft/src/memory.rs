@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use guideway_forward::record::{Backend, Bucket, FragmentBucket, Service, ServiceId, Settings, Slot};
+use zerocopy::FromZeros;
 
 use crate::counters::{Count, Shard, Totals};
 use crate::directory::Directory;
@@ -34,18 +35,29 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// [`Memory::try_new`], for sizes that are known to fit.
+    ///
+    /// # Panics
+    /// When the system does not give the memory.
+    pub fn new(limits: Limits, flow_key: [u64; 2]) -> Self {
+        Self::try_new(limits, flow_key).unwrap_or_else(|error| panic!("{error}"))
+    }
+
     /// Takes all memory that `limits` ask for.
     ///
     /// `flow_key` keys flow table and fragment cache. It must be random on each machine where strangers send packets,
     /// so that nobody can aim at a bucket; a test or a replay passes a fixed one.
-    pub fn new(limits: Limits, flow_key: [u64; 2]) -> Self {
+    ///
+    /// # Errors
+    /// [`NoMemory`] when the system does not give it.
+    pub fn try_new(limits: Limits, flow_key: [u64; 2]) -> Result<Self, NoMemory> {
         let (services, backends) = (usize::from(limits.services), limits.backends as usize);
-        Self {
-            services: (0..services).map(|_| Service::new()).collect(),
-            backends: (0..backends).map(|_| Backend::free()).collect(),
-            slots: (0..limits.slots).map(|_| AtomicU32::new(Slot::EMPTY.0)).collect(),
-            flows: (0..limits.flow_buckets()).map(|_| Bucket::default()).collect(),
-            fragments: (0..limits.fragment_buckets()).map(|_| FragmentBucket::default()).collect(),
+        Ok(Self {
+            services: filled("services", services, Service::new)?,
+            backends: filled("backends", backends, Backend::free)?,
+            slots: filled("slots", limits.slots as usize, || AtomicU32::new(Slot::EMPTY.0))?,
+            flows: empty("remembered flows", limits.flow_buckets())?,
+            fragments: empty("remembered fragments", limits.fragment_buckets())?,
             settings: Settings::new(flow_key),
             directory: Published::new(Directory::default()),
             icmp: IcmpLimiter::new(limits.icmp_per_second),
@@ -53,7 +65,7 @@ impl Memory {
             shards: (0..limits.threads).map(|_| Shard::new(services, backends)).collect(),
             epochs: Epochs::new(usize::from(limits.threads)),
             limits,
-        }
+        })
     }
 
     /// The sizes that this memory was made with.
@@ -170,8 +182,58 @@ impl Memory {
     }
 }
 
+/// The system does not give a forwarder the memory that its limits ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no memory for {what}: {mebibytes} MiB are more than the system gives; lower their limit")]
+#[non_exhaustive]
+pub struct NoMemory {
+    /// For what.
+    pub what: &'static str,
+    /// How much that would be.
+    pub mebibytes: usize,
+}
+
+impl NoMemory {
+    const fn of<T>(what: &'static str, count: usize) -> Self {
+        Self { what, mebibytes: count.saturating_mul(size_of::<T>()) >> 20 }
+    }
+}
+
+fn filled<T>(what: &'static str, count: usize, make: impl Fn() -> T) -> Result<Box<[T]>, NoMemory> {
+    let mut list = Vec::new();
+    list.try_reserve_exact(count).map_err(|_| NoMemory::of::<T>(what, count))?;
+    list.extend((0..count).map(|_| make()));
+    Ok(list.into())
+}
+
+/// Zeroed by the system, page by page when each is used first.
+fn empty<T: FromZeros>(what: &'static str, count: usize) -> Result<Box<[T]>, NoMemory> {
+    <[T]>::new_box_zeroed_with_elems(count).map_err(|_| NoMemory::of::<T>(what, count))
+}
+
 /// Stores `new` if the word still holds `old`.
 #[inline(always)]
 pub(crate) fn compare_exchange(word: &AtomicU64, old: u64, new: u64) -> bool {
     word.compare_exchange(old, new, std::sync::atomic::Ordering::AcqRel, Relaxed).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_the_system_does_not_give_is_an_error_that_says_for_what() {
+        let all = usize::MAX / size_of::<Bucket>();
+        let refused = empty::<Bucket>("remembered flows", all).unwrap_err();
+        assert!(refused.to_string().starts_with("no memory for remembered flows: "), "{refused}");
+        assert!(filled("slots", usize::MAX / 4, || 0_u32).is_err());
+    }
+
+    #[test]
+    fn a_large_flow_table_is_there_without_being_touched() {
+        let limits = Limits { flows: 1 << 24, ..Limits::default() };
+        let memory = Memory::try_new(limits, [1, 2]).unwrap();
+        assert_eq!(memory.memory_report().flows, 16 << 24);
+        assert!(memory.flows().last().unwrap().entries[0].tag().is_none());
+    }
 }

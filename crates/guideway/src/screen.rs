@@ -1,8 +1,9 @@
 //! Standard output and standard error: colour only for people, and only if they want it.
 
-use std::borrow::Cow;
 use std::fmt::{self, Display};
 use std::io::{self, BufWriter, IsTerminal, Write};
+
+pub(crate) use guideway_control::printable::{printable, printable_lines};
 
 /// Standard output. A reader that goes away is noticed as [`io::ErrorKind::BrokenPipe`].
 pub(crate) struct Screen {
@@ -80,19 +81,11 @@ impl<T: Display> Display for Painted<T> {
     }
 }
 
-/// `text` with control characters written as escapes: a name from a file must neither break a row nor talk to the
-/// terminal.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
-        return Cow::Borrowed(text);
-    }
-    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    Cow::Owned(text.chars().map(escaped).collect())
-}
-
 /// Says something on standard error: `error: …` or `warning: …`.
 pub(crate) fn report(kind: &str, message: impl Display) {
     let colour = wants_colour(io::stderr().is_terminal());
+    let message = message.to_string();
+    let message = printable_lines(&message);
     let style = if kind == "error" { "1;31" } else { "1;33" };
     let line = if colour {
         format!("\x1b[{style}m{kind}:\x1b[0m {message}\n")
@@ -108,15 +101,4 @@ pub(crate) fn wants_colour(terminal: bool) -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
     terminal && !refused && !dumb
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_cannot_steer_the_terminal() {
-        assert_eq!(printable("web-1 \u{e4}\u{1f980}"), "web-1 \u{e4}\u{1f980}");
-        assert_eq!(printable("a\nb\u{1b}[31m\u{9b}c"), "a\\nb\\u{1b}[31m\\u{9b}c");
-    }
 }

@@ -178,3 +178,24 @@ fn the_schema_knows_every_key_of_the_example() {
     assert!(events["properties"]["event"].is_object(), "{events:#}");
     refused("schema --evnets", 2, &["--events"]);
 }
+
+#[test]
+fn names_from_files_and_command_lines_cannot_steer_the_terminal() {
+    let strange = written("strange\u{1b}[31m.toml", "\u{1b}[2J = 1\n[underlay]\n\"m\\u001b[2Jtu\" = 1500\n");
+    let config = written("strange-key.toml", "[underlay]\n\"m\\u001b[2Jtu\" = 1500\n");
+    for args in [
+        &["check", &strange][..],
+        &["check", "--json", &strange],
+        &["check", &config],
+        &["check", "missing\u{1b}[31m.toml"],
+        &["replay", "--auto", "--in", "missing\u{1b}[31m.pcap"],
+        &["replay", "-c", &config, "--in", "missing\u{1b}[31m.pcap"],
+    ] {
+        let run = guideway_with_input(args, "");
+        assert_eq!(run.code, 1, "{args:?}: {}", run.err);
+        assert!(!run.out.contains('\u{1b}') && !run.err.contains('\u{1b}'), "{args:?}: {:?}", run.err);
+    }
+    let good = written("good\u{1b}[31m.toml", GOOD);
+    let run = guideway_with_input(&["check", &good], "");
+    assert!(run.code == 0 && run.out.contains("good\\u{1b}[31m.toml: ok"), "{:?}", run.out);
+}

@@ -284,3 +284,16 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
     let Run { code, .. } = guideway("replay --help");
     assert_eq!(code, 0);
 }
+
+#[test]
+fn a_flow_table_that_the_system_does_not_give_is_refused_and_nothing_aborts() {
+    let config = written("large.toml", format!("[flow_table]\nentries = 268_435_456\n{CONFIG}"));
+    let command = format!("ulimit -v 2000000; exec \"$0\" replay -c {config} --in {}", sample());
+    let run = std::process::Command::new("sh")
+        .args(["-c", &command, env!("CARGO_BIN_EXE_guideway")])
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(1), "{error}");
+    assert!(error.contains("error: no memory for remembered flows: 4096 MiB"), "{error}");
+}

@@ -182,7 +182,7 @@ fn bad_input_is_refused_with_its_place_and_a_remedy() {
         refused(&line, 1, &["backend 0 (\"a\") and backend 2 (\"a\") have the same identity"]);
     }
     refused("table draft --backends a,a", 1, &["backend 0 (\"a\") and backend 1 (\"a\")"]);
-    refused("table build --backends a,b --size 8", 1, &["8", "nearest sizes are 7 and 11"]);
+    refused("table build --backends a,b --size 8", 2, &["8", "nearest sizes are 7 and 11"]);
     refused("table build --backends a,b,c --size 2", 1, &["larger table"]);
     refused("table build --backends a=0", 1, &["no backend"]);
     refused("table build --backends a=-1", 2, &["-1", "whole number"]);

@@ -6,6 +6,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use serde::Serialize;
 
 use super::source::{Source, Span};
+use crate::printable::printable_lines;
 
 /// One thing that is wrong, where it is, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,31 +24,35 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem at a place.
+    /// A problem at a place. What it quotes from the file is made fit for a terminal, here and in the rest of it.
     pub fn new(span: Span, message: impl Into<String>) -> Self {
-        Self { message: message.into(), span, label: String::new(), help: None, related: Vec::new() }
+        Self { message: shown(message), span, label: String::new(), help: None, related: Vec::new() }
     }
 
     /// Adds a few words beside the place.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
-        self.label = label.into();
+        self.label = shown(label);
         self
     }
 
     /// Adds the remedy.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(shown(help));
         self
     }
 
     /// Adds a second place.
     #[must_use]
     pub fn related(mut self, span: Span, label: impl Into<String>) -> Self {
-        self.related.push((span, label.into()));
+        self.related.push((span, shown(label)));
         self
     }
+}
+
+fn shown(text: impl Into<String>) -> String {
+    printable_lines(&text.into()).into_owned()
 }
 
 /// Every problem of a file, in the order of the file. Never empty.
@@ -105,7 +110,7 @@ impl Problems {
         }
         let count = self.list.len();
         let plural = if count == 1 { "problem" } else { "problems" };
-        out.push_str(&format!("{}: {count} {plural}", self.source.name()));
+        out.push_str(&format!("{}: {count} {plural}", self.source.shown_name()));
         out
     }
 
@@ -130,7 +135,7 @@ impl Problems {
 
     fn report<'a>(&'a self, problem: &'a Problem) -> Vec<Group<'a>> {
         let mut snippet = Snippet::source(self.source.text())
-            .path(self.source.name())
+            .path(self.source.shown_name())
             .annotation(AnnotationKind::Primary.span(problem.span.clone()).label(&problem.label));
         for (span, label) in &problem.related {
             snippet = snippet.annotation(AnnotationKind::Context.span(span.clone()).label(label));

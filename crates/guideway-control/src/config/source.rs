@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::printable::printable;
+
 /// A range of bytes in a source text.
 pub type Span = Range<usize>;
 
@@ -9,13 +11,16 @@ pub type Span = Range<usize>;
 #[derive(Debug, Clone)]
 pub struct Source {
     name: String,
+    /// The name as a terminal may show it.
+    shown: String,
     text: String,
 }
 
 impl Source {
     /// A text under the name that messages will give it: a path, or `<stdin>`.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { name: name.into(), text: text.into() }
+        let name = name.into();
+        Self { shown: printable(&name).into_owned(), name, text: text.into() }
     }
 
     /// A text from bytes that should be UTF-8.
@@ -25,7 +30,7 @@ impl Source {
     pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Result<Self, NotUtf8> {
         let name = name.into();
         match String::from_utf8(bytes) {
-            Ok(text) => Ok(Self { name, text }),
+            Ok(text) => Ok(Self::new(name, text)),
             Err(error) => {
                 let offset = error.utf8_error().valid_up_to();
                 let good = error.as_bytes().get(..offset).unwrap_or_default();
@@ -38,6 +43,10 @@ impl Source {
     /// What messages call this text.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(crate) fn shown_name(&self) -> &str {
+        &self.shown
     }
 
     /// The text itself.

@@ -112,6 +112,9 @@ pub enum ReplayError {
     /// The memory has no room for a packet thread, or for the frame.
     #[error("no packet thread or no room for a frame; this is a fault of the replay, please report it")]
     NoThread,
+    /// The configuration asks for more memory than the system gives.
+    #[error(transparent)]
+    Memory(#[from] guideway_soft::NoMemory),
     /// The books do not balance.
     #[error(transparent)]
     Unbalanced(#[from] guideway_soft::Unbalanced),
@@ -124,13 +127,13 @@ impl Replay {
     /// A balancer with these services, and changes to come, in any order.
     ///
     /// # Errors
-    /// [`ReplayError::Change`] when a service is refused.
+    /// [`ReplayError::Change`] when a service is refused, [`ReplayError::Memory`] when so much memory is not to be had.
     pub fn new(
         services: Vec<ServiceSpec>,
         flows: u32,
         mut changes: Vec<Change>,
     ) -> Result<Self, ReplayError> {
-        let memory = Arc::new(Memory::new(limits(&services, flows, changes.len()), REPLAY_KEY));
+        let memory = Arc::new(Memory::try_new(limits(&services, flows, changes.len()), REPLAY_KEY)?);
         // One thread was asked for, and this is the only one that joins.
         let worker = memory.worker().ok_or(ReplayError::NoThread)?;
         let mut controller = Controller::new(memory);

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::failure::{Failure, Outcome};
 use crate::output_file::one_standard_input;
-use crate::screen::Screen;
+use crate::screen::{Screen, printable};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
                 writeln!(
                     screen,
                     "{}: ok: {} services, {backends} backends",
-                    source.name(),
+                    printable(source.name()),
                     config.services.len()
                 )?;
             }

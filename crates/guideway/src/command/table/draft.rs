@@ -93,7 +93,7 @@ fn hashed(args: &Args) -> Result<Drafters, Failure> {
         // It knows no weights: a backend takes part or does not.
         members.iter_mut().for_each(|member| member.1 = member.1.min(1));
     }
-    let table_size = TableSize::new(slots).map_err(Failure::failed)?;
+    let table_size = TableSize::new(slots).map_err(Failure::usage)?;
     // The plan checks duplicates, counts and order, which both profiles share; only the hash differs.
     let plan =
         MaglevBuilder::new().size(table_size).hasher(recipe.hasher()).plan(&members).map_err(|error| {

@@ -151,7 +151,7 @@ impl Recipe {
                 let size = self.size(backends);
                 if self.profile == Profile::Native {
                     // The same rule as the profile's, and this error names the nearest sizes.
-                    TableSize::new(size).map_err(Failure::failed)?;
+                    TableSize::new(size).map_err(Failure::usage)?;
                 }
                 let built =
                     profile::build(self.profile, size, &members, &self.params).map_err(
@@ -159,6 +159,7 @@ impl Recipe {
                             ProfileError::Table(BuildError::DuplicateIdentity { first, second }) => {
                                 same_identity(backends, first, second)
                             }
+                            error @ ProfileError::Size { .. } => Failure::usage(error),
                             other => Failure::failed(other),
                         },
                     )?;
@@ -166,7 +167,7 @@ impl Recipe {
                 (Some(built.table), None, warnings)
             }
             PolicyName::RendezvousTable => {
-                let size = TableSize::new(self.size(backends)).map_err(Failure::failed)?;
+                let size = TableSize::new(self.size(backends)).map_err(Failure::usage)?;
                 let policy = self.reconciled(RendezvousTable::new(size), backends)?;
                 (Some(by_place(&*policy, size.get(), backends.len())), None, Vec::new())
             }
