@@ -3,6 +3,8 @@
 //! [`Memory`] holds all state, of a fixed size ([`Limits`]); a controller changes it while packet threads
 //! ([`Worker`]) read it. The time is passed in.
 
+#![deny(unsafe_code)]
+
 pub mod capture;
 pub mod counters;
 pub mod directory;
@@ -10,6 +12,8 @@ mod epoch;
 mod exact;
 mod limiter;
 pub mod limits;
+#[cfg(feature = "live")]
+pub mod live;
 pub mod lookup;
 pub mod memory;
 mod published;

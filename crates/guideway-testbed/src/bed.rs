@@ -140,7 +140,11 @@ impl<F: Forwarder> Bed<F> {
 }
 
 impl<D: Decapsulator> Backend<D> {
-    fn start(host: &Host) -> Result<Self> {
+    /// Starts what runs on a backend's machine.
+    ///
+    /// # Errors
+    /// [`crate::Error`].
+    pub fn start(host: &Host) -> Result<Self> {
         Ok(Self { decapsulator: D::attach(host)?, servers: Servers::start(host)? })
     }
 }

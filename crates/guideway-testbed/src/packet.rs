@@ -1,49 +1,16 @@
 //! Frames as they are on a link: sent and received past the kernel's own protocols.
 
-use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ops::Deref;
 
-use nix::errno::Errno;
-use nix::libc;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, MultiHeaders, SockFlag, SockType, bind, recvfrom, send, sendmmsg,
-    setsockopt, socket, sockopt,
-};
+pub use guideway_soft::live::{MAX_FRAME, Way};
 
 use crate::error::{Context, Result};
 use crate::netlink::Link;
-use crate::sys;
-
-/// The longest frame of any link here, bytes: a packet of 65,535 with its Ethernet header.
-pub const MAX_FRAME: usize = 65_535 + 14;
-
-/// What waits to be read at most, bytes; room for a burst while the reader is not scheduled.
-const RECEIVE_BYTES: usize = 16 << 20;
-
-/// Frames handed to the kernel at once.
-const BATCH: usize = 64;
-
-/// How long a full queue is waited for, milliseconds.
-const SEND_WAIT_MS: u16 = 100;
 
 /// A packet socket on one link.
 #[derive(Debug)]
 pub struct PacketSocket {
-    socket: OwnedFd,
-}
-
-/// Where a frame that was read had come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// From the link, to this host.
-    ToUs,
-    /// From the link, to a group of hosts or to all.
-    ToGroup,
-    /// From the link, to another host.
-    ToOther,
-    /// From this host.
-    Sent,
+    socket: guideway_soft::live::PacketSocket,
 }
 
 impl PacketSocket {
@@ -52,102 +19,28 @@ impl PacketSocket {
     /// # Errors
     /// [`crate::Error::System`].
     pub fn open(link: &Link) -> Result<Self> {
-        let what = || format!("opening a packet socket on {} in {}", link.name(), link.namespace().label());
-        link.namespace().run(|| {
-            let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-            // Of no protocol until it is bound, so that nothing of other links comes in.
-            let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).context(what)?;
-            // Beyond the usual limit only where we may.
-            let _ = setsockopt(&socket, sockopt::RcvBuf, &RECEIVE_BYTES)
-                .and_then(|()| setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BYTES));
-            let address = sys::packet_address(link.index()).context(what)?;
-            bind(socket.as_raw_fd(), &address).context(what)?;
-            Ok(Self { socket })
-        })?
-    }
-
-    /// Reads a frame into `buffer`, without waiting: its length, and which way it went. A longer frame is cut.
-    ///
-    /// # Errors
-    /// What the kernel says; that the link went down, once.
-    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<(usize, Way)>> {
-        match recvfrom::<LinkAddr>(self.socket.as_raw_fd(), buffer) {
-            Ok((length, address)) => Ok(Some((length, way(address.as_ref())))),
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Sends a frame; waits a moment where the queue is full.
-    ///
-    /// # Errors
-    /// What the kernel says: the link is down, the frame is longer than the link takes.
-    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
-        loop {
-            match send(self.socket.as_raw_fd(), frame, MsgFlags::empty()) {
-                Ok(_) => return Ok(()),
-                Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN | Errno::ENOBUFS) => self.wait_for_room()?,
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    /// Sends frames, many at a system call.
-    ///
-    /// # Errors
-    /// As [`PacketSocket::send`], at the first frame that is refused.
-    pub fn send_all<F: AsRef<[u8]>>(&self, frames: &[F]) -> io::Result<()> {
-        let mut headers = MultiHeaders::<LinkAddr>::preallocate(BATCH, None);
-        for batch in frames.chunks(BATCH) {
-            let slices: Vec<_> = batch.iter().map(|frame| [IoSlice::new(frame.as_ref())]).collect();
-            let mut done = 0;
-            while done < slices.len() {
-                let rest = &slices[done..];
-                let to = vec![None; rest.len()];
-                let fd = self.socket.as_raw_fd();
-                let sent = sendmmsg(fd, &mut headers, rest, to, [], MsgFlags::empty());
-                match sent.map(Iterator::count) {
-                    Ok(sent) => done += sent,
-                    Err(Errno::EINTR) => {}
-                    Err(Errno::EAGAIN | Errno::ENOBUFS) => self.wait_for_room()?,
-                    Err(error) => return Err(error.into()),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn wait_for_room(&self) -> io::Result<()> {
-        let mut polled = [PollFd::new(self.socket.as_fd(), PollFlags::POLLOUT)];
-        match poll(&mut polled, PollTimeout::from(SEND_WAIT_MS)) {
-            Ok(0) => Err(io::Error::from(io::ErrorKind::TimedOut)),
-            Ok(_) | Err(Errno::EINTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        let open = || guideway_soft::live::PacketSocket::open(link.index());
+        let socket = link.namespace().run(open)?.context(|| {
+            format!("opening a packet socket on {} in {}", link.name(), link.namespace().label())
+        })?;
+        Ok(Self { socket })
     }
 }
 
-impl AsFd for PacketSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
+impl Deref for PacketSocket {
+    type Target = guideway_soft::live::PacketSocket;
 
-fn way(address: Option<&LinkAddr>) -> Way {
-    match address.map(LinkAddr::pkttype) {
-        Some(libc::PACKET_OUTGOING) => Way::Sent,
-        Some(libc::PACKET_OTHERHOST) => Way::ToOther,
-        Some(libc::PACKET_BROADCAST | libc::PACKET_MULTICAST) => Way::ToGroup,
-        _ => Way::ToUs,
+    fn deref(&self) -> &Self::Target {
+        &self.socket
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::io;
     use std::time::Duration;
 
+    use super::*;
     use crate::{Namespace, privilege, veth_pair, wait};
 
     #[test]

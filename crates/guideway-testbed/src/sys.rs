@@ -8,7 +8,6 @@ use std::process::Command;
 use nix::libc;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
-use nix::sys::socket::{LinkAddr, SockaddrLike};
 
 nix::ioctl_readwrite_bad!(ethtool, libc::SIOCETHTOOL, libc::ifreq);
 
@@ -27,23 +26,6 @@ pub(crate) enum Offload {
 struct EthtoolValue {
     command: u32,
     data: u32,
-}
-
-/// The address of an interface for packet sockets that take every protocol.
-pub(crate) fn packet_address(interface: u32) -> io::Result<LinkAddr> {
-    let address = libc::sockaddr_ll {
-        sll_family: libc::AF_PACKET as u16,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
-        sll_ifindex: i32::try_from(interface).map_err(io::Error::other)?,
-        sll_hatype: 0,
-        sll_pkttype: 0,
-        sll_halen: 0,
-        sll_addr: [0; 8],
-    };
-    let length = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: the pointer and the length are those of a live `sockaddr_ll`, whose family says so; the bytes are copied.
-    let address = unsafe { LinkAddr::from_raw((&raw const address).cast(), Some(length)) };
-    address.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
 }
 
 /// Switches an offload of interface `name` on or off. `socket` is any socket of the interface's network namespace.
