@@ -139,6 +139,12 @@ impl Desired {
         controller.set_next_hop(backend, next_hop);
     }
 
+    /// Sends the frames to a backend this way until [`set_next_hop`](Self::set_next_hop) says otherwise, if nothing was
+    /// said yet.
+    pub fn assume_next_hop(&mut self, backend: IpAddr, next_hop: NextHop) {
+        self.next_hops.entry(backend).or_insert(next_hop);
+    }
+
     /// Whether anything waits to be committed.
     pub fn is_marked(&self) -> bool {
         !self.marked.is_empty() || !self.removed.is_empty()

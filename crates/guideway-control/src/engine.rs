@@ -64,6 +64,9 @@ pub trait Engine {
     /// [`EngineError`]; then it holds what it held before.
     fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]) -> Result<(), EngineError>;
 
+    /// What was published last, by whatever process.
+    fn published(&self) -> (Vec<Binding>, Vec<QuicBinding>);
+
     /// Begins a grace period and returns its number.
     fn begin_grace(&self) -> u64;
 
@@ -118,6 +121,11 @@ impl Engine for Memory {
         Ok(())
     }
 
+    fn published(&self) -> (Vec<Binding>, Vec<QuicBinding>) {
+        let directory = self.directory();
+        (directory.lookup().bindings().to_vec(), directory.quic().to_vec())
+    }
+
     fn begin_grace(&self) -> u64 {
         self.begin_grace()
     }
@@ -166,6 +174,10 @@ impl<E: Engine> Engine for Arc<E> {
 
     fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]) -> Result<(), EngineError> {
         self.deref().publish(bindings, quic)
+    }
+
+    fn published(&self) -> (Vec<Binding>, Vec<QuicBinding>) {
+        self.deref().published()
     }
 
     fn begin_grace(&self) -> u64 {

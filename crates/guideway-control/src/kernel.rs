@@ -47,6 +47,10 @@ impl Engine for Balancer {
         self.publish(bindings, quic).map_err(|error| EngineError::Listens { reason: error.to_string() })
     }
 
+    fn published(&self) -> (Vec<Binding>, Vec<QuicBinding>) {
+        self.published()
+    }
+
     fn begin_grace(&self) -> u64 {
         self.begin_grace()
     }

@@ -10,6 +10,7 @@ use crate::lookup::{Binding, Lookup};
 pub struct Directory {
     pub(crate) lookup: Lookup,
     quic: Index<QuicKey, u16>,
+    server_ids: Vec<QuicBinding>,
 }
 
 /// A QUIC server id of a service's backend.
@@ -26,15 +27,20 @@ pub struct QuicBinding {
 impl Directory {
     /// Indexes both lists.
     pub fn build(bindings: &[Binding], quic: &[QuicBinding]) -> Self {
-        let quic = quic.iter().map(|binding| {
+        let by_key = quic.iter().map(|binding| {
             (QuicKey { service: binding.service, server_id: binding.server_id }, binding.backend)
         });
-        Self { lookup: Lookup::build(bindings), quic: Index::build(quic) }
+        Self { lookup: Lookup::build(bindings), quic: Index::build(by_key), server_ids: quic.to_vec() }
     }
 
     /// Where each service listens.
     pub fn lookup(&self) -> &Lookup {
         &self.lookup
+    }
+
+    /// All server ids.
+    pub fn quic(&self) -> &[QuicBinding] {
+        &self.server_ids
     }
 
     /// The backend of a service with this server id.
@@ -45,7 +51,10 @@ impl Directory {
 
     /// Bytes held.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.lookup.memory_bytes() + self.quic.memory_bytes()
+        size_of::<Self>()
+            + self.lookup.memory_bytes()
+            + self.quic.memory_bytes()
+            + size_of_val(self.server_ids.as_slice())
     }
 }
 

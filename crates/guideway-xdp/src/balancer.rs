@@ -239,6 +239,11 @@ impl Balancer {
         self.directory().publish(bindings, quic, &self.grace)
     }
 
+    /// Where services listen, and the QUIC server ids: what was published last, by this process or the one before.
+    pub fn published(&self) -> (Vec<Binding>, Vec<QuicBinding>) {
+        self.directory().published()
+    }
+
     /// Begins a grace period and returns its number.
     pub fn begin_grace(&self) -> u64 {
         self.grace.begin()

@@ -43,6 +43,26 @@ impl Directory {
         })
     }
 
+    /// What the maps say.
+    pub(crate) fn published(&self) -> (Vec<Binding>, Vec<QuicBinding>) {
+        let exact = self.exact.held.iter().map(|(key, &service)| {
+            let key: ServiceKey = transmute!(*key);
+            binding(&key, 128, service)
+        });
+        let prefixes = self.prefixes.held.iter().map(|((bits, rest), &service)| {
+            let [first, address @ ..]: [[u8; 4]; 5] = transmute!(*rest);
+            let [protocol, _, port @ ..] = first;
+            let key = ServiceKey { address: transmute!(address), port, protocol, reserved: 0 };
+            // A key of the trie is 32 bits of protocol and port, and at most 128 of the address.
+            binding(&key, bits.saturating_sub(PrefixKey::LEADING_BITS) as u8, service)
+        });
+        let quic = self.quic.held.iter().map(|(key, &backend)| {
+            let QuicKey { server_id, service, .. } = transmute!(*key);
+            QuicBinding { service, server_id, backend }
+        });
+        (exact.chain(prefixes).collect(), quic.collect())
+    }
+
     /// Makes the maps say this and nothing else. Each key changes at once; what a program sees between is either.
     ///
     /// # Errors
@@ -111,6 +131,17 @@ impl Directory {
         self.prefixes.become_like(prefixes, wait)?;
         self.vips.become_like(addresses, wait)?;
         self.vip_prefixes.become_like(around, wait)
+    }
+}
+
+fn binding(key: &ServiceKey, prefix_bits: u8, service: u16) -> Binding {
+    let (address, protocol) = (key.address, key.protocol);
+    Binding {
+        address,
+        prefix_bits,
+        port: u16::from_be_bytes(key.port),
+        protocol,
+        service: ServiceId(service),
     }
 }
 

@@ -7,10 +7,12 @@
 //!
 //! [`Controller::tick`] ends graces, settles slots, gives up prior tables and frees indices, once a second.
 
+mod adopt;
 mod apply;
 mod change;
 mod commit;
 pub mod from_config;
+mod inspect;
 mod member;
 mod next_hop;
 mod prepared;
@@ -35,7 +37,9 @@ use guideway_forward::record::ServiceId;
 use guideway_hash::hash::{self, NativeHasher, StableHasher};
 use guideway_soft::Count;
 
+pub use adopt::AdoptError;
 pub use change::{ChangeError, ServiceChange};
+pub use inspect::{FlowView, SlotView, TableView};
 pub use remaining::Remaining;
 pub use service::{BackendStatus, ServiceStatus};
 pub use table::TableError;

@@ -53,6 +53,10 @@ impl Engine for Stubborn {
         Engine::publish(&self.memory, bindings, quic)
     }
 
+    fn published(&self) -> (Vec<Binding>, Vec<QuicBinding>) {
+        self.memory.published()
+    }
+
     fn begin_grace(&self) -> u64 {
         self.memory.begin_grace()
     }

@@ -39,6 +39,25 @@ impl Regions {
         Ok(Region { offset, len })
     }
 
+    /// Takes just this region; `false`, and nothing is taken, where it is not free or does not exist.
+    pub(super) fn take_at(&mut self, region: Region) -> bool {
+        let Region { offset, len } = region;
+        let Some(end) = offset.checked_add(len) else { return false };
+        if len == 0 {
+            return end <= self.capacity;
+        }
+        let around = self.free.range(..=offset).next_back().map(|(&start, &run)| (start, run));
+        let Some((start, run)) = around.filter(|&(start, run)| end <= start + run) else { return false };
+        self.free.remove(&start);
+        if start < offset {
+            self.free.insert(start, offset - start);
+        }
+        if end < start + run {
+            self.free.insert(end, start + run - end);
+        }
+        true
+    }
+
     /// Gives a region back.
     pub(super) fn give_back(&mut self, region: Region) {
         let Region { mut offset, mut len } = region;
@@ -92,6 +111,20 @@ mod tests {
             regions.give_back(taken[index]);
         }
         assert_eq!(regions.take(30), Ok(Region { offset: 0, len: 30 }));
+    }
+
+    #[test]
+    fn a_region_is_taken_where_it_lay_and_only_once() {
+        let mut regions = Regions::new(30);
+        assert!(regions.take_at(Region { offset: 10, len: 5 }));
+        for (offset, len) in [(10, 5), (14, 1), (9, 2), (0, 31), (30, 1), (u32::MAX, 2)] {
+            assert!(!regions.take_at(Region { offset, len }), "{offset} {len}");
+        }
+        assert_eq!(regions.free(), 25);
+        assert!(
+            regions.take_at(Region { offset: 15, len: 15 }) && regions.take_at(Region { offset: 0, len: 10 })
+        );
+        assert_eq!(regions.free(), 0);
     }
 
     proptest! {

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
+use guideway_forward::record::flow::Class;
 use guideway_forward::record::fragment::FRAGMENT_SECONDS;
 use guideway_forward::record::{Backend, NO_BACKEND, ServiceId, Slot};
 
@@ -36,6 +37,8 @@ pub(super) struct Flow {
     pub(super) service: ServiceId,
     pub(super) backend: u16,
     pub(super) slot: u32,
+    pub(super) class: Class,
+    pub(super) silent_seconds: u32,
     pub(super) live: bool,
 }
 
@@ -125,7 +128,7 @@ impl<E: Engine> Controller<E> {
                 self.places.give_back(region);
             }
             if let Some(id) = retired.id {
-                forget_service(&self.engine, id);
+                forget_services(&self.engine, |other| other == id);
                 self.free_ids.insert(id.0);
             }
         }
@@ -159,6 +162,8 @@ fn visit(engine: &impl Engine, mut visit: impl FnMut(&Flow, &dyn Fn() -> bool)) 
                 service: info.service(),
                 backend: tag.backend(),
                 slot: info.slot(),
+                class: tag.class(),
+                silent_seconds: info.silence(now),
                 live: info.silence(now) <= idle,
             };
             visit(&flow, &|| entry.tag.compare_exchange(tag.0, 0, AcqRel, Relaxed).is_ok());
@@ -181,9 +186,10 @@ fn sweep(engine: &impl Engine) -> Census {
     census
 }
 
-fn forget_service(engine: &impl Engine, id: ServiceId) {
+/// Forgets the flows of those services.
+pub(super) fn forget_services(engine: &impl Engine, which: impl Fn(ServiceId) -> bool) {
     visit(engine, |flow, forget| {
-        if flow.service == id {
+        if which(flow.service) {
             forget();
         }
     });

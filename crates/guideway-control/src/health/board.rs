@@ -195,6 +195,17 @@ impl Board {
         self.subjects.insert(who, subject);
     }
 
+    /// Takes a backend that has never passed, as far as is known here, for one that is up: it was serving when this board
+    /// was made. Its checks decide from now on.
+    pub fn presume_up(&mut self, who: &Who, now: Instant) {
+        let Some(subject) = self.subjects.get_mut(who) else { return };
+        if subject.machine.verdict() == Verdict::NeverPassed {
+            subject.machine.step(true, Thresholds { rise: 1, ..subject.thresholds });
+            subject.since = now;
+            subject.because = Some("it was serving when the checks began".to_owned());
+        }
+    }
+
     /// When something is due next.
     pub fn next_due(&self) -> Option<Instant> {
         let round = self.queue.first().map(|&(at, _)| at);

@@ -1,0 +1,269 @@
+//! Taking charge of a forwarder that an earlier controller left at work.
+//!
+//! What packets read is the truth: where services listen, their tables, and the records of their backends. Only names
+//! are not there. They come from what was configured, old and new: a service is the one that listens where the forwarder
+//! says, a backend the one at its address. So a controller may have been killed between any two stores; what it left is
+//! taken as it is, and the next change completes or replaces what it had begun.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU16;
+
+use guideway_forward::record::backend::NextHop;
+use guideway_forward::record::{Backend, BackendState, ServiceId};
+use guideway_soft::{Binding, QuicBinding};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+use super::member::Member;
+use super::region::Region;
+use super::service::{Held, Prior, read};
+use super::spec::{
+    Admin, AllDown, BackendSpec, Health, Listen, Protocol, ServiceSpec, TableRule, TableSizeSpec, TableSpec,
+    TunnelSpec,
+};
+use super::tick::forget_services;
+use super::{Controller, Removal};
+use crate::engine::Engine;
+
+/// What a forwarder holds makes no sense: another program, or a fault, has written there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the forwarder at work holds what no controller writes: service {service}: {what}. \
+     Take it away (`guideway detach`) and start anew; its flows are spread again then"
+)]
+pub struct AdoptError {
+    /// The forwarder's number of the service.
+    pub service: u16,
+    /// What is wrong.
+    pub what: &'static str,
+}
+
+impl<E: Engine> Controller<E> {
+    /// Takes charge of a forwarder as an earlier controller left it. `known` are services as they are or were
+    /// configured, the newest first; what is not among them gets a name by its number or address.
+    ///
+    /// Backends that no known service names drain, or are down, as they were.
+    ///
+    /// # Errors
+    /// [`AdoptError`].
+    pub fn adopt(engine: E, known: &[ServiceSpec]) -> Result<Self, AdoptError> {
+        let (bindings, quic) = engine.published();
+        let mut listens: BTreeMap<u16, Vec<Listen>> = BTreeMap::new();
+        for binding in &bindings {
+            listens.entry(binding.service.0).or_default().extend(listen(binding));
+        }
+        let mut controller = Self::new(engine);
+        let mut names = HashSet::new();
+        for (id, listen) in listens {
+            // Of several that fit alike the last counts here, and so the newest.
+            let spec = known
+                .iter()
+                .rev()
+                .filter(|spec| !names.contains(&spec.name))
+                .max_by_key(|spec| spec.listen.iter().filter(|place| listen.contains(place)).count())
+                .filter(|spec| spec.listen.iter().any(|place| listen.contains(place)));
+            let held = controller.adopt_service(ServiceId(id), listen, spec, known, &quic)?;
+            names.insert(held.spec.name.clone());
+            controller.free_ids.remove(&id);
+            for place in &held.spec.listen {
+                controller.listening.insert(*place, held.spec.name.clone());
+            }
+            controller.services.insert(held.spec.name.clone(), held);
+        }
+        controller.clean();
+        Ok(controller)
+    }
+
+    /// Where the frames to each backend go now.
+    pub fn next_hops(&self) -> impl Iterator<Item = (IpAddr, NextHop)> {
+        let members = self.services.values().flat_map(|held| held.members.iter().flatten());
+        members.map(|member| (member.spec.address, member.spec.tunnel.next_hop))
+    }
+
+    /// The names of all services.
+    pub fn service_names(&self) -> impl Iterator<Item = &str> {
+        self.services.keys().map(String::as_str)
+    }
+
+    fn adopt_service(
+        &mut self,
+        id: ServiceId,
+        listen: Vec<Listen>,
+        spec: Option<&ServiceSpec>,
+        known: &[ServiceSpec],
+        quic: &[QuicBinding],
+    ) -> Result<Held, AdoptError> {
+        let wrong = |what| AdoptError { service: id.0, what };
+        let record = self.engine.service(id).ok_or(wrong("there is no such record"))?;
+        let active = record.active();
+        let table = record.table(active);
+        let seed = table.seed();
+        let region = |(offset, len)| Region { offset, len };
+        let (table, places) = (region(table.place()), region(record.backends()));
+        let (policy, idle) = (record.policy(), (record.tcp_idle_seconds(), record.udp_idle_seconds()));
+        let before = active.prior().then(|| region(record.other_table(active).place()));
+        if table.len == 0 || !self.slots.take_at(table) {
+            return Err(wrong("its table lies outside the slots, or in those of another service"));
+        }
+        if !self.places.take_at(places) {
+            return Err(wrong("its backends lie outside the records, or in those of another service"));
+        }
+        let now = self.engine.now_seconds();
+        let prior = match before {
+            Some(before) if !self.slots.take_at(before) => {
+                return Err(wrong("the table before its present one lies where another does"));
+            }
+            Some(region) => Some(Prior { region, since: now, in_grace: active.in_grace() }),
+            None => None,
+        };
+        let name = spec.map_or_else(|| format!("service-{}", id.0), |spec| spec.name.clone());
+        // The newest configuration first; a backend that left it has its name from the one before.
+        let configured = known.iter().filter(|spec| spec.name == name).flat_map(|spec| &spec.backends);
+        let configured: Vec<&BackendSpec> = configured.collect();
+        let wanted = spec.map_or(&[][..], |spec| &spec.backends);
+        let server_ids: HashMap<u16, u64> = quic
+            .iter()
+            .filter(|binding| binding.service == id)
+            .map(|binding| (binding.backend, binding.server_id))
+            .collect();
+        let members = (0..places.len).map(|local| {
+            let record = self.engine.backend(places.offset + local)?;
+            let mut member = member(record, &configured)?;
+            member.spec.quic_id = server_ids.get(&(local as u16)).copied();
+            Some(member)
+        });
+        let mut members: Vec<Option<Member>> = members.collect();
+        while members.last().is_some_and(Option::is_none) {
+            members.pop();
+        }
+        choose_present(&mut members, wanted);
+        let mut unsettled = BTreeMap::new();
+        let mut owners = HashSet::new();
+        for slot in 0..table.len {
+            let word = read(&self.engine, table, slot);
+            owners.insert(word.current());
+            if !word.is_settled() {
+                unsettled.insert(slot, now);
+            }
+        }
+        let last_resort = members.iter().enumerate().any(|(local, member)| {
+            let fails = member.as_ref().is_some_and(|member| member.health == Health::Down);
+            fails && owners.contains(&(local as u16))
+        });
+        let present = members.iter().flatten().filter(|member| member.removed.is_none());
+        let spec = ServiceSpec {
+            name,
+            listen,
+            table: TableSpec {
+                rule: spec.map_or(TableRule::default(), |spec| spec.table.rule),
+                size: TableSizeSpec::Slots(table.len),
+                seed,
+            },
+            policy,
+            tcp_idle_seconds: idle.0,
+            udp_idle_seconds: idle.1,
+            all_down: spec.map_or(AllDown::default(), |spec| spec.all_down),
+            backends: present.map(|member| member.spec.clone()).collect(),
+        };
+        Ok(Held {
+            id,
+            spec,
+            members,
+            places,
+            table,
+            seed,
+            second: active.second(),
+            prior,
+            unsettled,
+            generation: active.generation(),
+            last_resort,
+            resize_waits: false,
+            resize_refused: None,
+        })
+    }
+
+    /// Frees what a controller that was killed had taken or given up and not used or freed.
+    fn clean(&mut self) {
+        let held: BTreeSet<u16> = self.services.values().map(|held| held.id.0).collect();
+        forget_services(&self.engine, |id| !held.contains(&id.0));
+        let taken = |global: u32| {
+            self.services.values().any(|held| global.wrapping_sub(held.places.offset) < held.places.len)
+        };
+        for global in (0..self.engine.capacity().backends).filter(|&global| !taken(global)) {
+            if let Some(record) = self.engine.backend(global)
+                && record.state() != BackendState::Free
+            {
+                record.set_state(BackendState::Free);
+            }
+        }
+    }
+}
+
+/// A backend as its record says; `None` for a free one.
+fn member(record: &Backend, configured: &[&BackendSpec]) -> Option<Member> {
+    let (state, address) = (record.state(), address(record.address()));
+    if state == BackendState::Free {
+        return None;
+    }
+    let known = configured.iter().find(|backend| backend.address == address);
+    let status = record.status();
+    let spec = BackendSpec {
+        identity: known.map_or_else(|| address.to_string(), |backend| backend.identity.clone()),
+        address,
+        weight: known.map_or(1, |backend| backend.weight),
+        admin: match state {
+            BackendState::Draining => Admin::Draining,
+            _ => Admin::Active,
+        },
+        tunnel: TunnelSpec {
+            kind: status.tunnel(),
+            source: self::address(record.outer_source()),
+            source_entropy_bits: status.source_entropy_bits(),
+            gue_port: status.gue_port(),
+            mtu: status.mtu(),
+            next_hop: NextHop {
+                interface: record.interface(),
+                neighbour: record.neighbour().unwrap_or_default(),
+                own_mac: record.own_mac(),
+            },
+        },
+        quic_id: None,
+    };
+    let health = if state == BackendState::Down { Health::Down } else { Health::Up };
+    // For now it counts as removed; those that are wanted are chosen among all.
+    let removed = Some(if state == BackendState::Down { Removal::AtOnce } else { Removal::Drain });
+    Some(Member { removed, ..Member::new(spec, health) })
+}
+
+/// Of several records with the address of a wanted backend the one is present that takes new flows: the others are from
+/// before it left, or had another name.
+fn choose_present(members: &mut [Option<Member>], wanted: &[BackendSpec]) {
+    for backend in wanted {
+        let those = members.iter_mut().flatten().filter(|member| member.spec.address == backend.address);
+        let best =
+            those.min_by_key(|member| (member.spec.admin != Admin::Active, member.health != Health::Up));
+        if let Some(member) = best {
+            member.removed = None;
+        }
+    }
+}
+
+fn listen(binding: &Binding) -> Option<Listen> {
+    let network = match address(binding.address) {
+        IpAddr::V4(v4) => Ipv4Net::new(v4, binding.prefix_bits.checked_sub(96)?).ok().map(IpNet::V4),
+        IpAddr::V6(v6) => Ipv6Net::new(v6, binding.prefix_bits).ok().map(IpNet::V6),
+    };
+    let protocol = match binding.protocol {
+        6 => Protocol::Tcp,
+        17 => Protocol::Udp,
+        _ => return None,
+    };
+    Some(Listen { network: network?, port: NonZeroU16::new(binding.port), protocol })
+}
+
+fn address(octets: [u8; 16]) -> IpAddr {
+    Ipv6Addr::from(octets).to_canonical()
+}
+
+#[cfg(test)]
+mod tests;

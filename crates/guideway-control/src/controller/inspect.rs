@@ -1,0 +1,104 @@
+//! Looking into what the forwarder holds, for people: remembered flows, and who owns which slot.
+
+use std::collections::HashMap;
+
+use guideway_forward::record::flow::Class;
+use guideway_forward::record::{NO_BACKEND, ServiceId};
+
+use super::Controller;
+use super::service::Held;
+use super::tick::for_each_flow;
+use crate::engine::Engine;
+
+/// A remembered flow. The forwarder knows it by a keyed fingerprint, not by its addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowView {
+    /// The service.
+    pub service: String,
+    /// The backend's identity.
+    pub backend: String,
+    /// Its slot.
+    pub slot: u32,
+    /// Its phase.
+    pub class: Class,
+    /// Seconds since it was seen last.
+    pub silent_seconds: u32,
+}
+
+/// The table of a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableView {
+    /// The number of the committed table.
+    pub generation: u32,
+    /// The fingerprint of what takes new flows.
+    pub digest: String,
+    /// Every slot.
+    pub slots: Vec<SlotView>,
+}
+
+/// A slot, by the identities of backends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotView {
+    /// Who takes new flows.
+    pub current: Option<String>,
+    /// To whom older flows belong.
+    pub settled: Option<String>,
+    /// Whether no flow can be on any backend but its owner.
+    pub is_settled: bool,
+}
+
+impl<E: Engine> Controller<E> {
+    /// How many live flows are remembered of this service and backend, or of all, and the first `limit` of them. Reads
+    /// the whole flow table.
+    pub fn flows(&self, service: Option<&str>, backend: Option<&str>, limit: usize) -> (u64, Vec<FlowView>) {
+        let by_id: HashMap<ServiceId, &Held> = self
+            .services
+            .values()
+            .filter(|held| service.is_none_or(|service| held.spec.name == service))
+            .map(|held| (held.id, held))
+            .collect();
+        let (mut total, mut flows) = (0, Vec::new());
+        for_each_flow(&self.engine, |flow| {
+            let Some(held) = by_id.get(&flow.service).filter(|_| flow.live) else { return };
+            let identity = identity(held, flow.backend);
+            if backend.is_some_and(|backend| identity != Some(backend)) {
+                return;
+            }
+            total += 1;
+            if flows.len() < limit {
+                flows.push(FlowView {
+                    service: held.spec.name.clone(),
+                    backend: identity.unwrap_or_default().to_owned(),
+                    slot: flow.slot,
+                    class: flow.class,
+                    silent_seconds: flow.silent_seconds,
+                });
+            }
+        });
+        (total, flows)
+    }
+
+    /// Who owns which slot of a service; `None` where there is no such service.
+    pub fn table(&self, service: &str) -> Option<TableView> {
+        let held = self.services.get(service)?;
+        let name = |local| identity(held, local).map(str::to_owned);
+        let slots = (0..held.table.len).map(|index| {
+            let slot = held.slot(&self.engine, index);
+            SlotView {
+                current: name(slot.current()),
+                settled: name(slot.settled()),
+                is_settled: slot.is_settled(),
+            }
+        });
+        Some(TableView {
+            generation: held.generation,
+            digest: held.digest(&self.engine),
+            slots: slots.collect(),
+        })
+    }
+}
+
+fn identity(held: &Held, local: u16) -> Option<&str> {
+    let member = held.members.get(usize::from(local)).filter(|_| local != NO_BACKEND)?;
+    member.as_ref().map(|member| member.spec.identity.as_str())
+}
