@@ -4,7 +4,7 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Parser, Subcommand};
 
-use crate::command::{backend, check, completions, lab, man, replay, schema, table};
+use crate::command::{backend, check, completions, lab, man, replay, run, schema, table};
 
 /// What every help page ends with.
 pub(crate) const EXIT_CODES: &str = "\
@@ -30,6 +30,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run the balancer: load the configuration, forward, check backends, follow changes
+    Run(Box<run::Args>),
     /// Build, explain, compare and verify hash tables; needs no privileges and no daemon
     Table(Box<table::Args>),
     /// Check a configuration file: every problem with its line and a remedy

@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod lab;
 pub(crate) mod man;
 pub(crate) mod replay;
+pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod table;
 
@@ -16,6 +17,7 @@ use crate::screen::Screen;
 /// Runs a command; what it has to show goes to `screen`.
 pub(crate) fn run(command: Command, screen: &mut Screen) -> Result<Outcome, Failure> {
     match command {
+        Command::Run(args) => run::run(&args),
         Command::Table(args) => table::run(&args, screen),
         Command::Backend(args) => backend::run(&args, screen),
         Command::Check(args) => check::run(&args, screen),

@@ -1,0 +1,356 @@
+//! What the daemon decides, without I/O: it is told the time and what happened, and says what is to be done.
+//!
+//! ```text
+//! configuration, operators ─┐
+//! answers of probes ────────┼─▶ Desired, Board, Drains ──(coalesced)──▶ Controller ──▶ forwarder
+//! routes and neighbours ────┘
+//! ```
+//! Changes mark services; marked services are committed at once after a quiet time, and otherwise once in
+//! [`COMMIT_EVERY`], so that whatever flaps costs no more than that.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use guideway_control::config::{Config, HealthVia};
+use guideway_control::controller::{ChangeError, Controller};
+use guideway_control::desired::{Committed, Desired};
+use guideway_control::drain::{DrainEvent, Drains};
+use guideway_control::health::{Answer, Board, Change, Finding, Round, Verdict, Who};
+use guideway_control::overrides::{AdminState, Overrides};
+use guideway_forward::record::backend::NextHop;
+
+use crate::engine::Plane;
+use crate::journal::{Grade, Journal, Kind};
+
+/// The least time from one commit to the next.
+const COMMIT_EVERY: Duration = Duration::from_millis(20);
+
+/// From one look at what time brings to the next.
+const TICK_EVERY: Duration = Duration::from_secs(1);
+
+/// A refused service is tried again so often: memory may have come free.
+const RETRY_EVERY: Duration = Duration::from_secs(5);
+
+/// So many next hops that change together are told one by one.
+const NEXT_HOPS_TOLD: usize = 8;
+
+/// Everything that the daemon knows and wants.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) config: Config,
+    pub(crate) desired: Desired,
+    pub(crate) board: Board,
+    pub(crate) controller: Controller<Plane>,
+    pub(crate) drains: Drains,
+    pub(crate) journal: Journal,
+    committed_at: Option<Instant>,
+    /// Refused services wait until then.
+    retry_at: Option<Instant>,
+    tick_at: Instant,
+    /// Whether what outlives the process has changed.
+    pub(crate) unsaved: Unsaved,
+}
+
+/// What is to be written to files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Unsaved {
+    pub(crate) health: bool,
+    pub(crate) overrides: bool,
+}
+
+/// A configuration was refused; everything is as it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The forwarder cannot hold it.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// It asks for what only a restart can give.
+    #[error(
+        "flow_table.entries is {asked}, and the forwarder at work was made with {have}: \
+         leave it, or end the daemon with its forwarder and start it anew"
+    )]
+    FlowTable {
+        /// What the configuration asks for.
+        asked: u32,
+        /// What there is.
+        have: u32,
+    },
+}
+
+impl Core {
+    /// Wants nothing yet.
+    pub(crate) fn new(
+        config: Config,
+        controller: Controller<Plane>,
+        board: Board,
+        overrides: Overrides,
+        now: Instant,
+    ) -> Self {
+        Self {
+            config,
+            desired: Desired::new(overrides),
+            board,
+            controller,
+            drains: Drains::new(),
+            journal: Journal::default(),
+            committed_at: None,
+            retry_at: None,
+            tick_at: now,
+            unsaved: Unsaved::default(),
+        }
+    }
+
+    /// Makes the first configuration what the forwarder holds.
+    pub(crate) fn begin(&mut self, now: Instant) -> Result<(), Refused> {
+        // Of a forwarder that was taken over: frames go on as they do until netlink says otherwise.
+        for (backend, next_hop) in self.controller.next_hops().collect::<Vec<_>>() {
+            self.desired.assume_next_hop(backend, next_hop);
+        }
+        let wanted: BTreeSet<&str> =
+            self.config.services.iter().map(|service| service.name.as_str()).collect();
+        let gone: Vec<String> = self
+            .controller
+            .service_names()
+            .filter(|name| !wanted.contains(name))
+            .map(str::to_owned)
+            .collect();
+        for service in gone {
+            self.controller.remove_service(&service)?;
+            self.journal.note_of(Grade::Info, Kind::Commit, Some(&service), None, "removed");
+        }
+        self.leave_next_hops_open();
+        let serving = self.serving();
+        self.configure(now);
+        for who in serving {
+            self.board.presume_up(&who, now);
+        }
+        match self.commit(now) {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Replaces the configuration, all of it or nothing.
+    pub(crate) fn reconfigure(&mut self, config: Config, now: Instant) -> Result<(), Refused> {
+        let (asked, have) = (config.flow_table_entries, self.config.flow_table_entries);
+        if asked != have {
+            return Err(Refused::FlowTable { asked, have });
+        }
+        let before = std::mem::replace(&mut self.config, config);
+        self.leave_next_hops_open();
+        self.configure(now);
+        let Some(error) = self.commit(now) else { return Ok(()) };
+        self.config = before;
+        self.configure(now);
+        if let Some(again) = self.commit(now) {
+            self.journal.note(Grade::Error, Kind::Commit, format!("going back failed: {again}"));
+        }
+        Err(error.into())
+    }
+
+    /// The backends that take new flows in the forwarder as it is.
+    fn serving(&self) -> Vec<Who> {
+        let services = self.controller.status().into_iter();
+        services
+            .flat_map(|service| {
+                let serving = service.backends.into_iter().filter(|backend| backend.slots > 0);
+                serving.map(move |backend| Who { service: service.name.clone(), backend: backend.identity })
+            })
+            .collect()
+    }
+
+    fn configure(&mut self, now: Instant) {
+        let mut config = self.config.clone();
+        // Until the kernel wraps probes, checks go to the backends' own addresses.
+        for health in config.services.iter_mut().filter_map(|service| service.health.as_mut()) {
+            health.via = HealthVia::Direct;
+        }
+        self.desired.configure(&config, &mut self.board, now);
+        self.unsaved = Unsaved { health: true, overrides: true };
+    }
+
+    /// Backends whose way is not known yet have no neighbour, rather than the one that a replay would use.
+    fn leave_next_hops_open(&mut self) {
+        for address in self.backends() {
+            self.desired.assume_next_hop(address, NextHop::default());
+        }
+    }
+
+    /// The addresses of all backends.
+    pub(crate) fn backends(&self) -> BTreeSet<IpAddr> {
+        let services = self.config.services.iter();
+        services.flat_map(|service| service.backends.iter().map(|backend| backend.address)).collect()
+    }
+
+    /// When [`advance`](Self::advance) has something to do.
+    pub(crate) fn next_due(&self) -> Instant {
+        let commit = self.commit_due();
+        [self.board.next_due(), self.drains.next_due(), commit, Some(self.tick_at)]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(self.tick_at)
+    }
+
+    fn commit_due(&self) -> Option<Instant> {
+        let rested = self.committed_at.map(|at| at + COMMIT_EVERY);
+        self.desired.is_marked().then(|| rested.max(self.retry_at).unwrap_or(self.tick_at - TICK_EVERY))
+    }
+
+    /// Does what is due; the rounds of checks that are to be asked now.
+    pub(crate) fn advance(&mut self, now: Instant) -> Vec<Round> {
+        let advanced = self.board.advance(now);
+        self.desired.note_advanced(&advanced);
+        self.note_changes(&advanced.changes);
+        if self.drains.next_due().is_some_and(|due| due <= now) {
+            self.look_at_drains(now);
+        }
+        if self.tick_at <= now {
+            self.tick_at = now + TICK_EVERY;
+            self.tick(now);
+        }
+        if self.commit_due().is_some_and(|due| due <= now) {
+            self.commit(now);
+        }
+        advanced.rounds
+    }
+
+    /// Takes what came of a round.
+    pub(crate) fn answer(&mut self, answer: &Answer, now: Instant) {
+        let changes = self.board.answer(answer, now);
+        self.desired.note_changes(&changes);
+        self.note_changes(&changes);
+    }
+
+    /// Takes where frames go.
+    pub(crate) fn set_next_hops(&mut self, changes: &[(IpAddr, NextHop)]) {
+        for &(backend, next_hop) in changes {
+            self.desired.set_next_hop(&mut self.controller, backend, next_hop);
+        }
+        if changes.len() > NEXT_HOPS_TOLD {
+            let unresolved = changes.iter().filter(|(_, next_hop)| next_hop.neighbour == [0; 6]).count();
+            let text = format!("{} next hops changed; {unresolved} have no neighbour", changes.len());
+            self.journal.note(Grade::Info, Kind::NextHop, text);
+            return;
+        }
+        for &(backend, next_hop) in changes {
+            let mac = next_hop.neighbour;
+            if mac == [0; 6] {
+                let text = format!("no neighbour leads to {backend}");
+                self.journal.note(Grade::Warning, Kind::NextHop, text);
+            } else {
+                let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+                let text = format!("frames to {backend} go to {mac} by interface {}", next_hop.interface);
+                self.journal.note(Grade::Info, Kind::NextHop, text);
+            }
+        }
+    }
+
+    fn note_changes(&mut self, changes: &[Change]) {
+        self.unsaved.health |= !changes.is_empty();
+        for Change { who, from, to, finding, flapping } in changes {
+            let grade = if *to == Verdict::Up { Grade::Info } else { Grade::Warning };
+            let flapping = if *flapping { " (flapping)" } else { "" };
+            let text = format!("{} to {}{flapping}: {}", from.as_str(), to.as_str(), reason(finding));
+            self.journal.note_of(grade, Kind::Health, Some(&who.service), Some(&who.backend), text);
+        }
+    }
+
+    /// Brings what is marked to the forwarder; the first refusal, if there is one.
+    fn commit(&mut self, now: Instant) -> Option<ChangeError> {
+        let mut refused = None;
+        for Committed { service, result } in self.desired.commit(&mut self.controller, &self.board, now) {
+            match result {
+                Ok(None) => {
+                    self.journal.note_of(Grade::Info, Kind::Commit, Some(&service), None, "removed");
+                }
+                Ok(Some(change)) => {
+                    let (grade, text) = describe(&change);
+                    self.journal.note_of(grade, Kind::Commit, Some(&service), None, text);
+                }
+                Err(error) => {
+                    self.journal.note_of(Grade::Error, Kind::Commit, Some(&service), None, error.to_string());
+                    refused.get_or_insert(error);
+                }
+            }
+        }
+        self.committed_at = Some(now);
+        self.retry_at = refused.is_some().then(|| now + RETRY_EVERY);
+        self.look_at_drains(now);
+        refused
+    }
+
+    fn tick(&mut self, now: Instant) {
+        let ticked = self.controller.tick();
+        for error in &ticked.refused {
+            self.journal.note(Grade::Error, Kind::Commit, error.to_string());
+        }
+        if ticked.settled > 0 {
+            tracing::debug!(slots = ticked.settled, "slots settled");
+        }
+        self.look_at_drains(now);
+    }
+
+    /// Follows the drains; those whose deadline has passed are cut.
+    fn look_at_drains(&mut self, now: Instant) {
+        let remaining = self.controller.remaining();
+        for event in self.drains.observe(&remaining, now) {
+            match event {
+                DrainEvent::Done { key, took } => {
+                    let text = format!("drained after {} s", took.as_secs());
+                    let (service, backend) = (Some(key.service.as_str()), Some(key.backend.as_str()));
+                    self.journal.note_of(Grade::Info, Kind::Drain, service, backend, text);
+                }
+                DrainEvent::Cut { key, live_flows } => {
+                    let text = format!("the deadline of its drain passed: {live_flows} live flows end");
+                    let (service, backend) = (Some(key.service.as_str()), Some(key.backend.as_str()));
+                    self.journal.note_of(Grade::Warning, Kind::Drain, service, backend, text);
+                    if key.removed {
+                        if let Err(error) =
+                            self.controller.end_removed(&key.service, &key.backend, key.address)
+                        {
+                            self.journal.note(Grade::Error, Kind::Drain, error.to_string());
+                        }
+                    } else {
+                        let who = Who { service: key.service, backend: key.backend };
+                        self.desired.with_overrides(&mut self.board, now, |overrides| {
+                            overrides.set_admin(&who, AdminState::Maintenance, None);
+                        });
+                        self.unsaved.overrides = true;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a round found, with what went wrong.
+fn reason(finding: &Finding) -> String {
+    if finding.detail.is_empty() {
+        return finding.reason.clone();
+    }
+    format!("{} ({})", finding.reason, finding.detail.join("; "))
+}
+
+/// A change in words, and how grave it is.
+fn describe(change: &guideway_control::controller::ServiceChange) -> (Grade, String) {
+    let eligible = change.eligible;
+    let mut text = format!("generation {}: {eligible} backends take new flows", change.generation);
+    if change.last_resort {
+        text += " although their checks fail (last resort)";
+    }
+    text += &format!("; {} of {} slots moved", change.moved, change.slots);
+    if change.needless > 0 {
+        text += &format!(", {} needlessly", change.needless);
+    }
+    if change.voided_flows > 0 {
+        text += &format!("; {} live flows ended", change.voided_flows);
+    }
+    if change.resize_waits {
+        text += "; the new table size waits until the service has settled";
+    }
+    let grade = if change.last_resort || eligible == 0 { Grade::Warning } else { Grade::Info };
+    (grade, text)
+}

@@ -1,0 +1,179 @@
+//! Starting, holding and ending the forwarder.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use guideway_soft::live::{LiveForwarder, StartError};
+use guideway_soft::{Limits, Memory};
+use guideway_xdp::attach::Attachment;
+use guideway_xdp::balancer::Balancer;
+use guideway_xdp::pins::Pins;
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+use crate::engine::Plane;
+use crate::options::{EngineOptions, OnExit};
+
+/// A forwarder at work.
+#[derive(Debug)]
+pub(crate) struct Forwarder {
+    plane: Plane,
+    held: Held,
+    ports: Vec<Port>,
+}
+
+#[derive(Debug)]
+enum Held {
+    Soft { live: LiveForwarder },
+    Kernel { attachments: Vec<Attachment>, pins: Pins, on_exit: OnExit },
+}
+
+/// An interface that packets come by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Port {
+    /// Its name.
+    pub(crate) interface: String,
+    /// Its index.
+    pub(crate) index: u32,
+    /// How packets are read there: `native`, `generic` or `socket`.
+    pub(crate) mode: &'static str,
+    /// Why it is not `native`, where that was tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fell_back: Option<String>,
+}
+
+/// The forwarder could not be started or ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForwarderError {
+    /// No interface was named.
+    #[error("no interface: say with --interface by which the packets of clients come")]
+    NoInterface,
+    /// An interface is not there.
+    #[error("there is no interface `{0}`: `ip link` lists those that there are")]
+    UnknownInterface(String),
+    /// The software forwarder.
+    #[error(transparent)]
+    Soft(#[from] StartError),
+    /// The kernel's forwarder.
+    #[error(transparent)]
+    Kernel(#[from] guideway_xdp::Error),
+    /// No random bytes.
+    #[error("cannot read random bytes from /dev/urandom: {0}")]
+    Random(io::Error),
+}
+
+impl Forwarder {
+    /// Starts it at these interfaces. One that an earlier process left in the kernel is taken over with all that it
+    /// holds, which the second value says.
+    pub(crate) fn start(
+        options: &EngineOptions,
+        interfaces: &[String],
+        limits: Limits,
+    ) -> Result<(Self, bool), ForwarderError> {
+        if interfaces.is_empty() {
+            return Err(ForwarderError::NoInterface);
+        }
+        let named = |name: &String| Ok((name.clone(), index(name)?));
+        let named = interfaces.iter().map(named).collect::<Result<Vec<_>, ForwarderError>>()?;
+        match options {
+            EngineOptions::Soft => {
+                let memory = Arc::new(Memory::new(limits, random_key()?));
+                memory.set_now_seconds(since_boot());
+                let indices: Vec<u32> = named.iter().map(|(_, index)| *index).collect();
+                let live = LiveForwarder::start(&memory, &indices)?;
+                let port = |(interface, index)| Port { interface, index, mode: "socket", fell_back: None };
+                let ports = named.into_iter().map(port).collect();
+                Ok((Self { plane: Plane::Soft(memory), held: Held::Soft { live }, ports }, false))
+            }
+            EngineOptions::Xdp { mode, pins, on_exit } => {
+                let pins = Pins::new(pins)?;
+                let taken = pins.is_taken();
+                let mut balancer = Balancer::load_pinned(&limits, random_key()?, &pins)?;
+                let attachments = named
+                    .iter()
+                    .map(|(interface, _)| balancer.attach(interface, *mode))
+                    .collect::<Result<Vec<_>, _>>()?;
+                let port = |attachment: &Attachment| Port {
+                    interface: attachment.interface.clone(),
+                    index: attachment.index,
+                    mode: attachment.mode.as_str(),
+                    fell_back: attachment.fell_back.clone(),
+                };
+                let ports = attachments.iter().map(port).collect();
+                let plane = Plane::Kernel(Arc::new(balancer));
+                Ok((
+                    Self { plane, held: Held::Kernel { attachments, pins, on_exit: *on_exit }, ports },
+                    taken,
+                ))
+            }
+        }
+    }
+
+    /// Its state.
+    pub(crate) fn plane(&self) -> &Plane {
+        &self.plane
+    }
+
+    /// By which interfaces packets come.
+    pub(crate) fn ports(&self) -> &[Port] {
+        &self.ports
+    }
+
+    /// Tells it the time, where it has no clock of its own.
+    pub(crate) fn beat(&self) {
+        if let Plane::Soft(memory) = &self.plane {
+            memory.set_now_seconds(since_boot());
+        }
+    }
+
+    /// Frames that the kernel did not take from the software forwarder.
+    pub(crate) fn unsent(&self) -> u64 {
+        match &self.held {
+            Held::Soft { live } => live.unsent(),
+            Held::Kernel { .. } => 0,
+        }
+    }
+
+    /// Ends it as was asked for at the start, unless `on_exit` says otherwise.
+    pub(crate) fn end(self, on_exit: Option<OnExit>) -> Result<(), ForwarderError> {
+        match self.held {
+            Held::Soft { live } => drop(live),
+            Held::Kernel { attachments, pins, on_exit: asked } => {
+                if on_exit.unwrap_or(asked) == OnExit::Detach {
+                    attachments.into_iter().try_for_each(Attachment::detach)?;
+                    pins.remove()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes away what an earlier process left in the kernel below this directory; `false` when there was nothing.
+pub fn detach(root: &Path) -> Result<bool, guideway_xdp::Error> {
+    let pins = Pins::new(root)?;
+    let taken = pins.is_taken();
+    pins.remove()?;
+    Ok(taken)
+}
+
+fn index(name: &str) -> Result<u32, ForwarderError> {
+    nix::net::if_::if_nametoindex(name).map_err(|_| ForwarderError::UnknownInterface(name.to_owned()))
+}
+
+/// Seconds since the machine started: the clock of flow entries.
+fn since_boot() -> u32 {
+    u32::try_from(clock_gettime(ClockId::Boottime).tv_sec).unwrap_or(u32::MAX)
+}
+
+fn random_key() -> Result<[u64; 2], ForwarderError> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(ForwarderError::Random)?;
+    let word = |half: &[u8]| half.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
+    Ok([word(&bytes[..8]), word(&bytes[8..])])
+}

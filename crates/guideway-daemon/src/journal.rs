@@ -1,0 +1,145 @@
+//! What happened lately, for people: kept in memory, and told to the log as it happens.
+
+use std::collections::VecDeque;
+use std::time::SystemTime;
+
+/// How many events are kept.
+const KEPT: usize = 2_048;
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// Its number, from 1.
+    pub(crate) number: u64,
+    /// When.
+    pub(crate) at: SystemTime,
+    /// How grave it is.
+    pub(crate) grade: Grade,
+    /// What it is about.
+    pub(crate) kind: Kind,
+    /// The service that it is about.
+    pub(crate) service: Option<String>,
+    /// The backend that it is about.
+    pub(crate) backend: Option<String>,
+    /// What happened.
+    pub(crate) text: String,
+}
+
+/// How grave an event is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Grade {
+    /// As it should be.
+    Info,
+    /// Somebody should look.
+    Warning,
+    /// Something does not work.
+    Error,
+}
+
+/// What an event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// The daemon's own life.
+    Daemon,
+    /// The configuration was changed, or was not.
+    Config,
+    /// A verdict changed.
+    Health,
+    /// A service's table or backends changed in the forwarder, or did not.
+    Commit,
+    /// A drain.
+    Drain,
+    /// Where frames go.
+    NextHop,
+    /// Files that outlive the process.
+    State,
+}
+
+impl Kind {
+    /// A stable name.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Daemon => "daemon",
+            Self::Config => "config",
+            Self::Health => "health",
+            Self::Commit => "commit",
+            Self::Drain => "drain",
+            Self::NextHop => "next-hop",
+            Self::State => "state",
+        }
+    }
+}
+
+/// What happened lately.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    events: VecDeque<Event>,
+    told: u64,
+}
+
+impl Journal {
+    /// Notes an event of no service.
+    pub(crate) fn note(&mut self, grade: Grade, kind: Kind, text: impl Into<String>) {
+        self.note_of(grade, kind, None, None, text);
+    }
+
+    /// Notes an event.
+    pub(crate) fn note_of(
+        &mut self,
+        grade: Grade,
+        kind: Kind,
+        service: Option<&str>,
+        backend: Option<&str>,
+        text: impl Into<String>,
+    ) {
+        let text = text.into();
+        let about = kind.as_str();
+        match grade {
+            Grade::Info => tracing::info!(about, service, backend, "{text}"),
+            Grade::Warning => tracing::warn!(about, service, backend, "{text}"),
+            Grade::Error => tracing::error!(about, service, backend, "{text}"),
+        }
+        self.told += 1;
+        if self.events.len() == KEPT {
+            self.events.pop_front();
+        }
+        self.events.push_back(Event {
+            number: self.told,
+            at: SystemTime::now(),
+            grade,
+            kind,
+            service: service.map(str::to_owned),
+            backend: backend.map(str::to_owned),
+            text,
+        });
+    }
+
+    /// Those after a number, oldest first.
+    #[cfg(test)]
+    pub(crate) fn since(&self, number: u64) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(move |event| event.number > number)
+    }
+
+    /// The number of the last.
+    #[cfg(test)]
+    pub(crate) fn last(&self) -> u64 {
+        self.told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_events_make_room() {
+        let mut journal = Journal::default();
+        for n in 0..KEPT + 3 {
+            journal.note(Grade::Info, Kind::Daemon, n.to_string());
+        }
+        assert_eq!(journal.last(), KEPT as u64 + 3);
+        let numbers: Vec<u64> = journal.since(0).map(|event| event.number).collect();
+        assert_eq!((numbers[0], numbers.len()), (4, KEPT));
+        assert_eq!(journal.since(journal.last() - 2).count(), 2);
+    }
+}

@@ -1,0 +1,28 @@
+//! The Guideway daemon: keeps a forwarder as the configuration, the checks and the operators want it.
+//!
+//! [`run`] is the whole of it. [`core`](mod@crate::core) decides and knows no I/O; [`shell`] is its I/O: signals, files,
+//! probes, netlink, requests. There is one of each; packets are read by threads of the forwarder, or by the kernel, and
+//! never wait for either.
+//!
+//! # What survives
+//! A `kill -9` at any moment: the kernel's forwarder goes on by itself, and the next daemon takes it over with all that
+//! it holds. Verdicts, what operators said, and the configuration that was taken last lie in files, each replaced whole.
+
+mod core;
+mod engine;
+mod error;
+mod forwarder;
+mod journal;
+mod limits;
+mod options;
+mod shell;
+mod start;
+mod store;
+mod watch;
+
+pub use crate::core::Refused;
+pub use error::RunError;
+pub use forwarder::{ForwarderError, detach};
+pub use options::{DEFAULT_CONFIG, DEFAULT_STATE, EngineOptions, OnExit, Options};
+pub use shell::run;
+pub use store::StoreError;

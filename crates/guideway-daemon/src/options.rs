@@ -1,0 +1,51 @@
+//! What the daemon is told when it is started.
+
+use std::path::PathBuf;
+
+use guideway_xdp::attach::Wish;
+
+/// Where the configuration lies unless something else is asked for.
+pub const DEFAULT_CONFIG: &str = "/etc/guideway/guideway.toml";
+
+/// Where state that outlives the process lies unless something else is asked for.
+pub const DEFAULT_STATE: &str = "/var/lib/guideway";
+
+/// What the daemon is told when it is started.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The configuration file.
+    pub config: PathBuf,
+    /// Which forwarder.
+    pub engine: EngineOptions,
+    /// The interfaces that packets of clients come by, by name; at least one.
+    pub interfaces: Vec<String>,
+    /// Where state that outlives the process lies. The directory is made if it is not there.
+    pub state: PathBuf,
+}
+
+/// Which forwarder, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EngineOptions {
+    /// The kernel's, by XDP.
+    Xdp {
+        /// The mode at the interfaces.
+        mode: Wish,
+        /// The directory for pins, in a BPF file system.
+        pins: PathBuf,
+        /// What becomes of it when the daemon is asked to end.
+        on_exit: OnExit,
+    },
+    /// In this process, on packet sockets.
+    Soft,
+}
+
+/// What becomes of the kernel's forwarder when the daemon is asked to end. A daemon that is killed always leaves it at
+/// work, for the next to take over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnExit {
+    /// It is taken away, with all it remembers.
+    #[default]
+    Detach,
+    /// It goes on forwarding as it is.
+    Keep,
+}

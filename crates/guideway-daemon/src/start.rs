@@ -1,0 +1,106 @@
+//! From the command line to a core with a forwarder: reading what was left by an earlier daemon.
+
+use std::path::Path;
+use std::time::{Instant, SystemTime};
+
+use guideway_control::config::{self, Config, Source};
+use guideway_control::controller::spec::ServiceSpec;
+use guideway_control::controller::{Controller, from_config};
+use guideway_control::health::Board;
+
+use crate::core::Core;
+use crate::error::RunError;
+use crate::forwarder::Forwarder;
+use crate::journal::{Grade, Kind};
+use crate::limits;
+use crate::options::Options;
+use crate::store::{LastGood, Store};
+
+/// A daemon that is ready to work.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) core: Core,
+    pub(crate) forwarder: Forwarder,
+    pub(crate) store: Store,
+    /// What the configuration was read from.
+    pub(crate) source: Source,
+}
+
+/// Starts the forwarder, or takes over the one of an earlier daemon, with the configuration and what is remembered.
+pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
+    let store = Store::open(&options.state)?;
+    let last_good = store.config().map_err(crate::StoreError::from)?;
+    let (source, config, stale) = configuration(&options.config, last_good.as_ref())?;
+    let overrides = store.overrides().map_err(crate::StoreError::from)?.unwrap_or_default();
+    let now = Instant::now();
+    let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let (board, forgotten) = match store.health() {
+        Ok(Some(remembered)) => (Board::restore(seed, remembered.snapshot, remembered.away), None),
+        Ok(None) => (Board::new(seed), None),
+        // Verdicts are found anew in seconds, so a damaged file is no reason not to start.
+        Err(error) => (Board::new(seed), Some(error.to_string())),
+    };
+    let (forwarder, taken_over) =
+        Forwarder::start(&options.engine, &options.interfaces, limits::of(&config))?;
+    let plane = forwarder.plane().clone();
+    let controller = if taken_over {
+        Controller::adopt(plane, &known(&config, last_good.as_ref()))?
+    } else {
+        Controller::new(plane)
+    };
+    let mut core = Core::new(config, controller, board, overrides, now);
+    if let Some(error) = forgotten {
+        core.journal.note(Grade::Warning, Kind::State, format!("{error}; all checks begin anew"));
+    }
+    for port in forwarder.ports() {
+        let why = port.fell_back.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+        let grade = if port.fell_back.is_some() { Grade::Warning } else { Grade::Info };
+        let text = format!("forwarding at {} in {} mode{why}", port.interface, port.mode);
+        core.journal.note(grade, Kind::Daemon, text);
+    }
+    if taken_over {
+        core.journal.note(Grade::Info, Kind::Daemon, "took over the forwarder of an earlier daemon");
+    }
+    if let Some(why) = &stale {
+        let text = format!("{why}\nthe configuration that was taken last is used");
+        core.journal.note(Grade::Error, Kind::Config, text);
+    }
+    core.begin(now)?;
+    if stale.is_none() {
+        store.write_config(&LastGood::new(&source, SystemTime::now())).map_err(crate::StoreError::from)?;
+    }
+    Ok(Started { core, forwarder, store, source })
+}
+
+/// The services that an earlier daemon can have put into the forwarder: those of this configuration and of the one that
+/// was taken last, with the names of their backends.
+fn known(config: &Config, last_good: Option<&LastGood>) -> Vec<ServiceSpec> {
+    let before = last_good.and_then(|before| config::parse(&before.source()).ok());
+    std::iter::once(config).chain(before.as_ref()).flat_map(from_config::services).collect()
+}
+
+/// The configuration of the file, or where that is bad the one that was taken last and why.
+fn configuration(
+    path: &Path,
+    last_good: Option<&LastGood>,
+) -> Result<(Source, Config, Option<String>), RunError> {
+    let failed = match read(path) {
+        Ok((source, config)) => return Ok((source, config, None)),
+        Err(error) => error,
+    };
+    // It was taken by this program or an older one; if it is not understood any more, the file's problems are told.
+    let before = last_good.map(LastGood::source);
+    match before.map(|source| (config::parse(&source), source)) {
+        Some((Ok(config), source)) => Ok((source, config, Some(failed.to_string()))),
+        _ => Err(failed),
+    }
+}
+
+/// Reads and checks a file.
+pub(crate) fn read(path: &Path) -> Result<(Source, Config), RunError> {
+    let source = config::load(path)?;
+    match config::parse(&source) {
+        Ok(config) => Ok((source, config)),
+        Err(problems) => Err(RunError::Config(Box::new(problems))),
+    }
+}

@@ -1,0 +1,137 @@
+//! The files that outlive the process, and the lock that keeps two daemons from sharing them.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use guideway_control::config::Source;
+use guideway_control::health::Snapshot;
+use guideway_control::overrides::Overrides;
+use guideway_control::state_file::{State, StateError, StateFile};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+/// The directory of state.
+#[derive(Debug)]
+pub(crate) struct Store {
+    health: StateFile,
+    overrides: StateFile,
+    config: StateFile,
+    /// Held while this daemon lives.
+    _lock: File,
+}
+
+/// The directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// It cannot be made or opened.
+    #[error("cannot use {} for state: {error}; give another directory with --state", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Another daemon has it.
+    #[error("another guideway uses {} already: stop it, or give each a directory of its own with --state", path.display())]
+    Taken {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A file in it.
+    #[error(transparent)]
+    File(#[from] StateError),
+}
+
+/// The configuration that was taken last, as it was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LastGood {
+    version: u32,
+    /// Where it came from.
+    pub(crate) name: String,
+    /// When it was taken.
+    pub(crate) taken_unix_seconds: u64,
+    /// The whole text.
+    pub(crate) text: String,
+}
+
+impl State for LastGood {
+    const VERSION: u32 = 1;
+}
+
+impl LastGood {
+    pub(crate) fn new(source: &Source, taken: SystemTime) -> Self {
+        let since = taken.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            version: Self::VERSION,
+            name: source.name().to_owned(),
+            taken_unix_seconds: since.as_secs(),
+            text: source.text().to_owned(),
+        }
+    }
+
+    pub(crate) fn source(&self) -> Source {
+        Source::new(self.name.clone(), self.text.clone())
+    }
+}
+
+/// The verdicts of a daemon that is gone, and how long ago they were written.
+#[derive(Debug)]
+pub(crate) struct Remembered {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) away: Duration,
+}
+
+impl Store {
+    /// Opens the directory, made if it is not there.
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        let unusable = |error: io::Error| StoreError::Directory { path: path.to_path_buf(), error };
+        fs::create_dir_all(path).map_err(unusable)?;
+        let lock = File::create(path.join("lock")).map_err(unusable)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(StoreError::Taken { path: path.to_path_buf() }),
+            Err(error) => return Err(unusable(error.into())),
+        }
+        let file = |name: &str| StateFile::new(path.join(name));
+        Ok(Self {
+            health: file("health.json"),
+            overrides: file("overrides.json"),
+            config: file("config.json"),
+            _lock: lock,
+        })
+    }
+
+    /// What the checks had found.
+    pub(crate) fn health(&self) -> Result<Option<Remembered>, StateError> {
+        let Some(snapshot) = self.health.read()? else { return Ok(None) };
+        // A clock that was set back makes it young, which is the careful guess.
+        let written = fs::metadata(self.health.path()).and_then(|metadata| metadata.modified()).ok();
+        let away = written.and_then(|written| SystemTime::now().duration_since(written).ok());
+        Ok(Some(Remembered { snapshot, away: away.unwrap_or_default() }))
+    }
+
+    /// What operators had said.
+    pub(crate) fn overrides(&self) -> Result<Option<Overrides>, StateError> {
+        self.overrides.read()
+    }
+
+    /// The configuration that was taken last.
+    pub(crate) fn config(&self) -> Result<Option<LastGood>, StateError> {
+        self.config.read()
+    }
+
+    pub(crate) fn write_health(&self, snapshot: &Snapshot) -> Result<(), StateError> {
+        self.health.write(snapshot)
+    }
+
+    pub(crate) fn write_overrides(&self, overrides: &Overrides) -> Result<(), StateError> {
+        self.overrides.write(overrides)
+    }
+
+    pub(crate) fn write_config(&self, config: &LastGood) -> Result<(), StateError> {
+        self.config.write(config)
+    }
+}

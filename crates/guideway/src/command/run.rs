@@ -1,0 +1,131 @@
+//! `guideway run`.
+
+use std::path::PathBuf;
+
+use guideway_daemon::{DEFAULT_CONFIG, DEFAULT_STATE, EngineOptions, OnExit, Options, RunError};
+use guideway_xdp::attach::{Mode, Wish};
+use guideway_xdp::pins::DEFAULT_ROOT;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
+
+use crate::failure::{Failure, Outcome};
+use crate::screen::wants_colour;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Signals:
+  SIGHUP            read the configuration again; a bad one changes nothing
+  SIGTERM, SIGINT   end as --on-exit says
+  SIGUSR2           end, and leave the kernel's forwarder at work for the next daemon
+
+A daemon that is killed leaves the kernel's forwarder at work as well. The next one takes it over with every flow.
+If the configuration file is bad at the start, the one that was taken last is used, and the log says so.
+
+Examples:
+  guideway run --interface eth0
+  guideway run -c guideway.toml --engine soft --interface eth0 --state /tmp/guideway")]
+pub(crate) struct Args {
+    /// The configuration file; it is also read again when it is written
+    #[arg(long, short, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    config: PathBuf,
+    /// What forwards the packets
+    #[arg(long, value_enum, default_value_t = Engine::Xdp)]
+    engine: Engine,
+    /// An interface that packets of clients come by; may be given more than once
+    #[arg(long = "interface", short, value_name = "IF", required = true)]
+    interfaces: Vec<String>,
+    /// xdp: where at the interface the program runs; auto is native where the driver can, and says so where it can't
+    #[arg(long, value_enum, default_value_t = XdpMode::Auto)]
+    xdp_mode: XdpMode,
+    /// xdp: the directory for pins, in a BPF file system
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_ROOT)]
+    pins: PathBuf,
+    /// xdp: what becomes of the kernel's forwarder at the end
+    #[arg(long, value_enum, default_value_t = AtExit::Detach)]
+    on_exit: AtExit,
+    /// The directory for what survives a restart: verdicts, what operators said, the last good configuration
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_STATE)]
+    state: PathBuf,
+    /// The form of the log, on standard error
+    #[arg(long, value_enum, default_value_t = LogForm::Text)]
+    log: LogForm,
+    /// What is logged: error, warn, info, debug, or a filter such as guideway_daemon=debug
+    #[arg(long, value_name = "FILTER", default_value = "info")]
+    log_level: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Engine {
+    /// The kernel, by XDP
+    Xdp,
+    /// This process, on packet sockets: for trying things out
+    Soft,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum XdpMode {
+    Auto,
+    Native,
+    Generic,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum AtExit {
+    /// It is taken away, with all it remembers
+    Detach,
+    /// It goes on forwarding as it is
+    Keep,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum LogForm {
+    Text,
+    Json,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
+    let options = Options {
+        config: args.config.clone(),
+        engine: match args.engine {
+            Engine::Soft => EngineOptions::Soft,
+            Engine::Xdp => EngineOptions::Xdp {
+                mode: match args.xdp_mode {
+                    XdpMode::Auto => Wish::Auto,
+                    XdpMode::Native => Wish::Exactly(Mode::Native),
+                    XdpMode::Generic => Wish::Exactly(Mode::Generic),
+                },
+                pins: args.pins.clone(),
+                on_exit: match args.on_exit {
+                    AtExit::Detach => OnExit::Detach,
+                    AtExit::Keep => OnExit::Keep,
+                },
+            },
+        },
+        interfaces: args.interfaces.clone(),
+        state: args.state.clone(),
+    };
+    log(args.log, &args.log_level)?;
+    match guideway_daemon::run(&options) {
+        Ok(()) => Ok(Outcome::Ok),
+        Err(RunError::Config(problems)) => {
+            super::replay::show_problems(&problems);
+            Ok(Outcome::Differs)
+        }
+        Err(error) => Err(Failure::failed(error)),
+    }
+}
+
+fn log(form: LogForm, level: &str) -> Result<(), Failure> {
+    let filter: Targets = level
+        .parse()
+        .map_err(|error| Failure::usage(format!("--log-level {level}: {error}; try info or debug")))?;
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let layer = match form {
+        LogForm::Json => layer.json().flatten_event(true).with_current_span(false).boxed(),
+        LogForm::Text => {
+            layer.with_ansi(wants_colour(std::io::IsTerminal::is_terminal(&std::io::stderr()))).boxed()
+        }
+    };
+    let set = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
+    set.map_err(|error| Failure::failed(format!("the log cannot be started: {error}")))
+}

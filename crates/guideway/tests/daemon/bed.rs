@@ -1,0 +1,173 @@
+//! A network with one balancer's machine, on which the daemon is started.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use guideway_testbed::backend::HTTP_PORT;
+use guideway_testbed::bed::Backend;
+use guideway_testbed::client::http;
+use guideway_testbed::process::{Output, Process};
+use guideway_testbed::server::{self, TcpServer};
+use guideway_testbed::soft::SoftDecapsulator;
+use guideway_testbed::{Network, Plan, Program, vips, wait};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Longer than anything here takes on a busy machine.
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+/// What forwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Engine {
+    Soft,
+    Xdp,
+}
+
+/// The network, its backends at work, and a directory for the daemon's files.
+pub(crate) struct Bed {
+    pub(crate) network: Network,
+    _backends: Vec<Backend<SoftDecapsulator>>,
+    /// What direct probes ask; `None` where it was stopped.
+    pub(crate) own: Vec<Option<TcpServer>>,
+    directory: PathBuf,
+    engine: Engine,
+    pins: PathBuf,
+}
+
+impl Bed {
+    pub(crate) fn new(test: &str, engine: Engine) -> Self {
+        let network = Network::build(&Plan { balancers: 1, ..Plan::default() }).unwrap();
+        let backends = network.backends.iter().map(|host| Backend::start(host).unwrap()).collect();
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("daemon-{test}"));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
+        let pins = PathBuf::from(format!("/sys/fs/bpf/guideway-{test}-{}", std::process::id()));
+        let mut bed = Self { network, _backends: backends, own: Vec::new(), directory, engine, pins };
+        bed.own = (0..bed.network.backends.len()).map(|backend| Some(bed.own_server(backend))).collect();
+        bed
+    }
+
+    /// A server at the backend's own address.
+    pub(crate) fn own_server(&self, backend: usize) -> TcpServer {
+        let host = &self.network.backends[backend];
+        TcpServer::start(&host.namespace, &[host.v4], HTTP_PORT, server::http(&host.name)).unwrap()
+    }
+
+    /// A file of the daemon's.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// Writes the configuration as an editor does: another file, renamed.
+    pub(crate) fn configure(&self, text: &str) {
+        let beside = self.path("guideway.toml.new");
+        fs::write(&beside, text).unwrap();
+        fs::rename(beside, self.path("guideway.toml")).unwrap();
+    }
+
+    /// Starts the daemon.
+    pub(crate) fn start(&self) -> Process {
+        let (config, state) = (self.path("guideway.toml"), self.path("state"));
+        let interface = self.network.balancers[0].link.name().to_owned();
+        let engine: &[&str] = match self.engine {
+            Engine::Soft => &["soft"],
+            // In native mode this kind of link sends only where the other end has a program too.
+            Engine::Xdp => &["xdp", "--xdp-mode", "generic"],
+        };
+        let program =
+            Program::new(env!("CARGO_BIN_EXE_guideway")).args(["run", "--engine"]).args(engine).args([
+                "--interface".as_ref(),
+                interface.as_ref(),
+                "--config".as_ref(),
+                config.as_os_str(),
+                "--state".as_ref(),
+                state.as_os_str(),
+                "--pins".as_ref(),
+                self.pins.as_os_str(),
+            ]);
+        program.start(&self.network.balancers[0].namespace).unwrap()
+    }
+
+    /// Starts the daemon and waits until it is ready.
+    pub(crate) fn run(&self) -> Process {
+        let daemon = self.start();
+        said(&daemon, "ready: ");
+        daemon
+    }
+
+    /// Which backends answer so many new connections; each has to be answered.
+    pub(crate) fn answers(&self, requests: usize) -> BTreeMap<String, usize> {
+        let mut answers = BTreeMap::new();
+        for &vip in vips(HTTP_PORT).iter().cycle().take(requests) {
+            let answer = http::get(&self.network.client.namespace, vip, "/").unwrap();
+            let (backend, _) = answer.split_once(' ').unwrap();
+            *answers.entry(backend.to_owned()).or_default() += 1;
+        }
+        answers
+    }
+
+    /// Waits until the VIP is served.
+    pub(crate) fn serves(&self) {
+        let vip = vips(HTTP_PORT)[0];
+        wait::until(LONG, "an answer", || http::get(&self.network.client.namespace, vip, "/")).unwrap();
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+        let _ = fs::remove_dir_all(&self.pins);
+    }
+}
+
+/// A configuration: HTTP on both virtual addresses, and a direct check each `interval`.
+pub(crate) fn config(interval: &str, backends: &str) -> String {
+    format!(
+        r#"[underlay]
+source_v4 = "10.0.1.1"
+
+[[service]]
+name = "web"
+vip = ["192.0.2.10", "2001:db8::10"]
+port = {HTTP_PORT}
+protocol = "tcp"
+health = {{ kind = "tcp", via = "direct", interval = "{interval}", timeout = "100ms", rise = 1, fall = 2 }}
+backend = [
+{backends}]
+"#
+    )
+}
+
+/// Backends `be1` to `be<count>`, each with what `extra` says.
+pub(crate) fn backends(count: usize, extra: impl Fn(usize) -> &'static str) -> String {
+    (1..=count)
+        .map(|n| format!("  {{ name = \"be{n}\", address = \"10.0.0.{n}\"{} }},\n", extra(n)))
+        .collect()
+}
+
+/// Waits until the daemon's log has a text.
+pub(crate) fn said(daemon: &Process, text: &str) {
+    let log = || {
+        let [_, log] = daemon.printed();
+        if log.contains(text) { Ok(()) } else { Err(log) }
+    };
+    wait::until(LONG, &format!("{text:?} in the log"), log).unwrap();
+}
+
+/// How often the log has a text so far.
+pub(crate) fn times_said(daemon: &Process, text: &str) -> usize {
+    daemon.printed()[1].matches(text).count()
+}
+
+/// Sends a signal.
+pub(crate) fn signal(daemon: &Process, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(daemon.id()).unwrap()), signal).unwrap();
+}
+
+/// Ends the daemon by SIGTERM.
+pub(crate) fn end(daemon: Process) -> Output {
+    signal(&daemon, Signal::SIGTERM);
+    daemon.finish(LONG).unwrap()
+}

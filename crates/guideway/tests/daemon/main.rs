@@ -1,0 +1,5 @@
+//! `guideway run` in a namespace of its own, with real clients and servers, real files and real signals.
+
+mod bed;
+mod life;
+mod reload;
