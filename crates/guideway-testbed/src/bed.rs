@@ -16,7 +16,7 @@ use crate::topology::{Host, Network, Plan, VIP_V4, VIP_V6};
 /// A network whose balancers run on packet path `F`.
 #[derive(Debug)]
 pub struct Bed<F: Forwarder> {
-    /// The balancers; `None` where one was killed.
+    /// The balancers, by machine; `None` where there is none, or it was killed.
     pub balancers: Vec<Option<Balancer<F>>>,
     /// The backends.
     pub backends: Vec<Backend<F::Decapsulator>>,
@@ -58,14 +58,22 @@ impl<F: Forwarder> Bed<F> {
     /// # Errors
     /// [`crate::Error`].
     pub fn start_with(plan: &Plan, limits: Limits, services: &[Service]) -> Result<Self> {
-        let network = Network::build(plan)?;
-        let backends = network.backends.iter().map(Backend::start).collect::<Result<_>>()?;
-        let mut bed = Self { balancers: Vec::new(), backends, network };
+        let mut bed = Self::start_without_balancers(plan)?;
         for balancer in 0..bed.network.balancers.len() {
-            let started = bed.balancer(balancer, limits, services)?;
-            bed.balancers.push(Some(started));
+            bed.balancers[balancer] = Some(bed.balancer(balancer, limits, services)?);
         }
         Ok(bed)
+    }
+
+    /// As [`Bed::start`], with nothing on the balancers' machines: for a balancer that is a process of its own.
+    ///
+    /// # Errors
+    /// [`crate::Error`].
+    pub fn start_without_balancers(plan: &Plan) -> Result<Self> {
+        let network = Network::build(plan)?;
+        let backends = network.backends.iter().map(Backend::start).collect::<Result<_>>()?;
+        let balancers = network.balancers.iter().map(|_| None).collect();
+        Ok(Self { balancers, backends, network })
     }
 
     /// Makes the same change on every balancer that is alive. `change` is also given the balancer's number.

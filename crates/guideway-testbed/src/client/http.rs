@@ -15,6 +15,7 @@ const STALL: Duration = Duration::from_secs(2);
 pub struct Response {
     stream: BufReader<TcpStream>,
     status: u16,
+    backend: String,
     left: u64,
 }
 
@@ -50,6 +51,11 @@ impl Response {
     /// The status code.
     pub fn status(&self) -> u16 {
         self.status
+    }
+
+    /// The backend that answers; empty for a server that does not say.
+    pub fn backend(&self) -> &str {
+        &self.backend
     }
 
     /// The client's address and port.
@@ -105,7 +111,7 @@ fn request_with(
     stream.read_line(&mut line)?;
     let status = line.split(' ').nth(1).and_then(|word| word.trim().parse().ok());
     let status = status.ok_or_else(|| invalid(format!("no status in {line:?}")))?;
-    let mut left = 0;
+    let (mut left, mut backend) = (0, String::new());
     loop {
         let mut header = String::new();
         stream.read_line(&mut header)?;
@@ -113,8 +119,11 @@ fn request_with(
             Some((field, value)) if field.eq_ignore_ascii_case("content-length") => {
                 left = value.trim().parse().map_err(|_| invalid(format!("not a length: {value:?}")))?;
             }
+            Some((field, value)) if field.eq_ignore_ascii_case("server") => {
+                value.trim().clone_into(&mut backend);
+            }
             Some(_) => {}
-            None => return Ok(Response { stream, status, left }),
+            None => return Ok(Response { stream, status, backend, left }),
         }
     }
 }

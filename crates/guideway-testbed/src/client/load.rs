@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::http;
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::task::Task;
 
-/// HTTP requests, each on a connection of its own, one after another without a pause.
+/// HTTP requests, each on a connection of its own, one after another.
 #[derive(Debug)]
 pub struct HttpLoad {
     report: Arc<Mutex<LoadReport>>,
@@ -33,16 +34,24 @@ impl LoadReport {
 }
 
 impl HttpLoad {
-    /// Begins to send requests to these servers in turn.
+    /// Begins to send requests to these servers in turn, without a pause.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     pub fn start(namespace: &Namespace, servers: &[SocketAddr]) -> Result<Self> {
+        Self::paced(namespace, servers, Duration::ZERO)
+    }
+
+    /// As [`HttpLoad::start`], with a pause after each answer.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    pub fn paced(namespace: &Namespace, servers: &[SocketAddr], pause: Duration) -> Result<Self> {
         let report = Arc::new(Mutex::new(LoadReport::default()));
         let (theirs, client, servers) = (Arc::clone(&report), namespace.clone(), servers.to_vec());
         let thread = Task::start("http-load", namespace, move |stop| {
             for &server in servers.iter().cycle() {
-                if stop.is_asked() {
+                if stop.wait(&[], pause).is_err() {
                     return;
                 }
                 let answer = http::get(&client, server, "/");

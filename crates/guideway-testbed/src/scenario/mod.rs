@@ -9,6 +9,7 @@ pub mod failing;
 pub mod flooding;
 pub mod path_mtu;
 pub mod serving;
+pub mod swapping;
 pub mod udp;
 
 use std::num::NonZeroU16;
@@ -28,7 +29,7 @@ macro_rules! scenarios {
             serving::every_tunnel_carries_both_families_over_both,
             serving::the_virtual_addresses_answer_pings,
             serving::curl_sees_several_backends_and_its_own_address,
-            serving::nginx_serves_behind_the_tunnel,
+            serving::nginx_serves_behind_every_tunnel,
             serving::iperf_moves_a_volume_without_a_loss,
             draining::flows_and_downloads_of_a_drained_backend_go_on_and_new_ones_avoid_it,
             draining::swapping_tables_breaks_nothing,
@@ -47,6 +48,7 @@ macro_rules! scenarios {
             path_mtu::a_download_goes_on_when_the_clients_path_narrows,
             balancers::flows_go_on_when_one_of_two_balancers_dies,
             balancers::a_balancer_of_two_arms_forwards_from_one_to_the_other,
+            swapping::ten_thousand_swaps_lose_and_misdirect_no_packet,
             flooding::a_flood_moves_no_flow_and_fills_nothing,
             flooding::a_flood_during_a_change_leaves_the_flows_where_they_are,
         }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ pub fn http_reaches_several_backends_and_the_client_keeps_its_address<F: Forward
 
 /// Each kind of tunnel, over either underlay, carries TCP and UDP of both families.
 pub fn every_tunnel_carries_both_families_over_both<F: Forwarder>() {
-    for tunnel in [Tunnel::Ipip, Tunnel::Gre, Tunnel::GueDirect, Tunnel::GueHeader] {
+    for tunnel in TUNNELS {
         for underlay in [Family::V4, Family::V6] {
             let [tcp, udp] = [web(2), udp_echo(2)].map(|service| Service { tunnel, underlay, ..service });
             let plan = Plan { balancers: 1, backends: 2, ..Plan::default() };
@@ -92,29 +93,38 @@ pub fn curl_sees_several_backends_and_its_own_address<F: Forwarder>() {
     }
 }
 
-/// nginx as the backend, curl as the client, a file of some size each way.
-pub fn nginx_serves_behind_the_tunnel<F: Forwarder>() {
+/// nginx as the backend, curl as the client, a file of some size each way, through each kind of tunnel over either
+/// underlay.
+pub fn nginx_serves_behind_every_tunnel<F: Forwarder>() {
     if !privilege::installed("nginx") || !privilege::installed("curl") {
         return;
     }
-    let service = Service::new("nginx", port(NGINX_PORT), Protocol::Tcp, 2);
-    let plan = Plan { backends: 2, ..Plan::default() };
-    let bed = Bed::<F>::start(&plan, &[service]).unwrap();
+    let ways = TUNNELS.into_iter().flat_map(|tunnel| [(tunnel, Family::V4), (tunnel, Family::V6)]);
+    let services: Vec<_> = NGINX_PORTS
+        .zip(ways)
+        .map(|(number, (tunnel, underlay))| {
+            let name = format!("nginx-{number}");
+            Service { tunnel, underlay, ..Service::new(&name, port(number), Protocol::Tcp, 2) }
+        })
+        .collect();
+    let plan = Plan { balancers: 1, backends: 2, ..Plan::default() };
+    let bed = Bed::<F>::start(&plan, &services).unwrap();
     let servers: Vec<_> = bed.network.backends.iter().map(Nginx::start).collect();
     let client = &bed.network.client;
-    for vip in vips(NGINX_PORT) {
-        let curl = |arguments: &[&str], path: &str| {
-            let url = format!("http://{vip}/{path}");
-            let program = Program::new("curl").args(["-sS", "-g", "-f"]).args(arguments).args([url]);
+    let file = servers[0].folder.join("file").to_string_lossy().into_owned();
+    for vip in NGINX_PORTS.flat_map(vips) {
+        let curl = |arguments: &[&str], urls: &[String]| {
+            let program = Program::new("curl").args(["-sS", "-g", "-f"]).args(arguments).args(urls);
             program.succeed(&client.namespace, LONG).unwrap()
         };
-        let answers: Vec<_> = (0..12).map(|_| curl(&[], "")).collect();
+        let url = |path: &str| format!("http://{vip}/{path}");
+        // A connection each.
+        let answers = curl(&["-H", "Connection: close"], &vec![url(""); 12]);
+        let answers: Vec<_> = answers.lines().map(str::to_owned).collect();
         assert_all_backends_saw(&answers, client.address(vip.ip()), 2);
-        let fetched = curl(&["-o", "/dev/null", "-w", "%{size_download}"], "file");
+        let fetched = curl(&["-o", "/dev/null", "-w", "%{size_download}"], &[url("file")]);
         assert_eq!(fetched, FILE_BYTES.to_string());
-        let file = servers[0].folder.join("file");
-        let sent =
-            curl(&["-T", &file.to_string_lossy(), "-o", "/dev/null", "-w", "%{size_upload}"], "upload");
+        let sent = curl(&["-T", &file, "-o", "/dev/null", "-w", "%{size_upload}"], &[url("upload")]);
         assert_eq!(sent, FILE_BYTES.to_string());
     }
 }
@@ -148,7 +158,8 @@ pub fn iperf_moves_a_volume_without_a_loss<F: Forwarder>() {
     assert_eq!(dropped.packets, 0);
 }
 
-const NGINX_PORT: u16 = 8080;
+const TUNNELS: [Tunnel; 4] = [Tunnel::Ipip, Tunnel::Gre, Tunnel::GueDirect, Tunnel::GueHeader];
+const NGINX_PORTS: Range<u16> = 8080..8088;
 const IPERF_PORT: u16 = 5201;
 const FILE_BYTES: usize = 300_000;
 
@@ -165,8 +176,8 @@ impl Nginx {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("file"), vec![b'g'; FILE_BYTES]).unwrap();
         let mut listen = String::new();
-        for vip in VIPS {
-            writeln!(listen, "listen {};", SocketAddr::new(vip, NGINX_PORT)).unwrap();
+        for vip in NGINX_PORTS.flat_map(vips) {
+            writeln!(listen, "listen {vip};").unwrap();
         }
         let name = &host.name;
         let root = folder.display();
@@ -190,7 +201,7 @@ impl Nginx {
         let file = folder.join("nginx.conf");
         let process = nginx(&file).start(&host.namespace).unwrap();
         let mut server = Self { folder, _process: process };
-        let up = wait::until_true(LONG, "nginx to listen", || listens(&host.namespace, NGINX_PORT));
+        let up = wait::until_true(LONG, "nginx to listen", || listens(&host.namespace, NGINX_PORTS.start));
         assert!(up.is_ok() && server._process.is_running().unwrap(), "{:?}", server._process.printed());
         server
     }

@@ -11,6 +11,8 @@ const PIECE: usize = 64 * 1024;
 /// * `GET /` is answered by the line `NAME CLIENT`: the server's name, and the client's address and port;
 /// * `GET /bytes/N` by N bytes;
 /// * `POST` and `PUT` by the line `NAME received N`, once the N bytes of the body are read.
+///
+/// Every answer has the name in its `Server` field.
 pub fn http(name: &str) -> impl Fn(&TcpStream, SocketAddr) -> io::Result<()> + Send + Sync + 'static {
     let name = name.to_owned();
     move |stream, client| {
@@ -73,7 +75,7 @@ impl Request {
         };
         match self.path.strip_prefix("/bytes/").map(str::parse::<u64>) {
             Some(Ok(bytes)) => {
-                head(writer, "200 OK", bytes)?;
+                head(writer, name, "200 OK", bytes)?;
                 let mut left = bytes;
                 while left > 0 {
                     let piece = left.min(PIECE as u64);
@@ -82,17 +84,17 @@ impl Request {
                 }
                 Ok(())
             }
-            Some(Err(_)) => head(writer, "400 Bad Request", 0),
+            Some(Err(_)) => head(writer, name, "400 Bad Request", 0),
             None => {
-                head(writer, "200 OK", line.len() as u64)?;
+                head(writer, name, "200 OK", line.len() as u64)?;
                 writer.write_all(line.as_bytes())
             }
         }
     }
 }
 
-fn head(writer: &mut impl Write, status: &str, length: u64) -> io::Result<()> {
-    write!(writer, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n")
+fn head(writer: &mut impl Write, name: &str, status: &str, length: u64) -> io::Result<()> {
+    write!(writer, "HTTP/1.1 {status}\r\nServer: {name}\r\nContent-Length: {length}\r\n\r\n")
 }
 
 #[cfg(test)]
@@ -111,7 +113,10 @@ mod tests {
     #[test]
     fn the_client_is_told_who_it_is() {
         let answer = answer_to("GET / HTTP/1.1\r\nHost: web\r\n\r\n");
-        assert_eq!(answer, "HTTP/1.1 200 OK\r\nContent-Length: 22\r\n\r\nbe1 198.51.100.7:4000\n");
+        assert_eq!(
+            answer,
+            "HTTP/1.1 200 OK\r\nServer: be1\r\nContent-Length: 22\r\n\r\nbe1 198.51.100.7:4000\n"
+        );
     }
 
     #[test]
@@ -123,8 +128,8 @@ mod tests {
         assert_eq!(
             answer,
             format!(
-                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{posted}\
-                 HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{got}"
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nServer: be1\r\nContent-Length: 15\r\n\r\n{posted}\
+                 HTTP/1.1 200 OK\r\nServer: be1\r\nContent-Length: 3\r\n\r\n{got}"
             )
         );
     }
