@@ -1,4 +1,4 @@
-//! Every scenario with the decapsulator in the kernel, at both of its hooks.
+//! Every scenario with the decapsulator in the kernel, at both of its hooks; the second time with the balancer's program in generic mode.
 
 mod xdp {
     use guideway_testbed::end::{Ended, XdpDecapsulator};
@@ -8,8 +8,7 @@ mod xdp {
 }
 
 mod tc {
-    use guideway_testbed::end::{Ended, TcDecapsulator};
-    use guideway_testbed::kernel::KernelForwarder;
+    use guideway_testbed::kernel::GenericForwarder;
 
-    guideway_testbed::scenarios!(Ended<KernelForwarder, TcDecapsulator>);
+    guideway_testbed::scenarios!(GenericForwarder);
 }

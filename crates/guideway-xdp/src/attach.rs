@@ -8,6 +8,7 @@ use aya::programs::{ProgramError, Xdp};
 use crate::balancer::{Balancer, PROGRAM, describe};
 use crate::error::Error;
 use crate::occupant::{Occupant, occupant};
+use crate::peer::peer;
 
 /// How the program runs at an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,6 +158,11 @@ impl Balancer {
     }
 
     fn link(&mut self, interface: &str, index: u32, mode: Mode) -> Result<FdLink, Error> {
+        if mode == Mode::Native
+            && let Some(reason) = peer(interface, index)?.objection()
+        {
+            return Err(Error::Attach { interface: interface.to_owned(), mode: mode.as_str(), reason });
+        }
         let program = self.xdp()?;
         let id = program
             .attach_to_if_index(index, mode.flags())
@@ -199,7 +205,7 @@ impl Attachment {
 }
 
 /// What the kernel's refusal means, and what to do.
-fn attach_error(interface: &str, mode: Mode, error: &ProgramError) -> Error {
+pub(crate) fn attach_error(interface: &str, mode: Mode, error: &ProgramError) -> Error {
     let code = error_code(error);
     let remedy = match (code, mode) {
         (Some(nix::libc::EOPNOTSUPP), Mode::Native) => {

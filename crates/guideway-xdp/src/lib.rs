@@ -7,6 +7,7 @@
 //! * [`balancer`]: load, adopt, change, count.
 //! * [`attach`]: put the program at an interface, and take it away again.
 //! * [`occupant`]: which program an interface has now.
+//! * [`peer`]: the other end of a veth pair, and what it needs.
 //! * [`pins`]: where programs and maps outlive the process.
 //! * [`end`]: the programs of a backend's host.
 //! * [`prober`]: the probe encapsulator.
@@ -24,6 +25,7 @@ mod grace;
 mod mapped;
 pub mod object;
 pub mod occupant;
+pub mod peer;
 pub mod pins;
 pub mod prober;
 mod sever;

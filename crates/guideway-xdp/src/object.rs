@@ -10,6 +10,11 @@ pub fn decapsulator() -> &'static [u8] {
     &DECAPSULATOR.bytes
 }
 
+/// The object file of the program that passes everything.
+pub fn pass() -> &'static [u8] {
+    &PASS.bytes
+}
+
 /// The probe encapsulator's object file.
 pub fn prober() -> &'static [u8] {
     &PROBER.bytes
@@ -23,4 +28,5 @@ struct Aligned<B: ?Sized> {
 
 static BALANCER: &Aligned<[u8]> = &Aligned { bytes: *include_bytes!("../bpf/balancer.bpf.o") };
 static DECAPSULATOR: &Aligned<[u8]> = &Aligned { bytes: *include_bytes!("../bpf/decapsulator.bpf.o") };
+static PASS: &Aligned<[u8]> = &Aligned { bytes: *include_bytes!("../bpf/pass.bpf.o") };
 static PROBER: &Aligned<[u8]> = &Aligned { bytes: *include_bytes!("../bpf/prober.bpf.o") };

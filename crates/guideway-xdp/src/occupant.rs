@@ -41,6 +41,13 @@ fn name(id: u32) -> String {
 }
 
 fn program_id(index: u32) -> io::Result<Option<u32>> {
+    let mut question = LinkMessage::default();
+    question.header.index = index;
+    describe_link(question).map(|link| attached(&link))
+}
+
+/// The kernel's description of the interface that is asked for.
+pub(crate) fn describe_link(question: LinkMessage) -> io::Result<LinkMessage> {
     let socket = socket(
         AddressFamily::Netlink,
         SockType::Datagram,
@@ -48,8 +55,6 @@ fn program_id(index: u32) -> io::Result<Option<u32>> {
         SockProtocol::NetlinkRoute,
     )?;
     bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
-    let mut question = LinkMessage::default();
-    question.header.index = index;
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST;
     let mut message =
@@ -64,7 +69,7 @@ fn program_id(index: u32) -> io::Result<Option<u32>> {
         NetlinkMessage::<RouteNetlinkMessage>::deserialize(answer.get(..length).unwrap_or_default())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
     match message.payload {
-        NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => Ok(attached(&link)),
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => Ok(link),
         NetlinkPayload::Error(error) => Err(error.to_io()),
         other => Err(io::Error::new(io::ErrorKind::InvalidData, format!("{other:?}"))),
     }
@@ -73,7 +78,8 @@ fn program_id(index: u32) -> io::Result<Option<u32>> {
 /// Room for the description of one interface.
 const ANSWER_BYTES: usize = 64 * 1024;
 
-fn attached(link: &LinkMessage) -> Option<u32> {
+/// The id of the program that it tells of.
+pub(crate) fn attached(link: &LinkMessage) -> Option<u32> {
     let xdp = link.attributes.iter().find_map(|attribute| match attribute {
         LinkAttribute::Xdp(xdp) => Some(xdp),
         _ => None,

@@ -1,0 +1,54 @@
+//! Native mode at one end of a veth pair, with and without a program at the other end.
+
+use guideway_soft::Limits;
+use guideway_testbed::kernel::KernelForwarder;
+use guideway_testbed::{Namespace, privilege, veth_pair};
+use guideway_xdp::attach::{Mode, Wish};
+use guideway_xdp::peer::{Pass, Peer, peer};
+use guideway_xdp::{Balancer, Error};
+
+const LIMITS: Limits = Limits {
+    services: 16,
+    backends: 16,
+    slots: 1_024,
+    flows: 256,
+    fragments: 256,
+    threads: 1,
+    icmp_per_second: 100,
+};
+
+#[test]
+fn native_mode_wants_a_program_at_the_other_end_of_a_pair() {
+    if !privilege::granted_to::<KernelForwarder>() {
+        return;
+    }
+    let (here, there) = (Namespace::new("here").unwrap(), Namespace::new("there").unwrap());
+    let (link, other) = veth_pair((&here, "eth0"), (&there, "port7"), 1500).unwrap();
+    // Receive offload alone has such frames lie there.
+    other.set_gro(true).unwrap();
+    let index = link.index();
+    let ask = || here.run(|| peer("eth0", index)).unwrap().unwrap();
+    let mut balancer = Balancer::load(&LIMITS, [1, 2]).unwrap();
+
+    assert_eq!(ask(), Peer::Deaf { name: "port7".into() });
+    let refused = here.run(|| balancer.attach("eth0", Wish::Exactly(Mode::Native))).unwrap();
+    match refused {
+        Err(Error::Attach { mode: "native", reason, .. }) => assert!(reason.contains("`port7`"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    let attached = here.run(|| balancer.attach("eth0", Wish::Auto)).unwrap().unwrap();
+    assert_eq!(attached.mode, Mode::Generic);
+    assert!(attached.fell_back.as_ref().is_some_and(|why| why.contains("`port7`")), "{attached:?}");
+    attached.detach().unwrap();
+
+    let pass = there.run(|| Pass::attach("port7")).unwrap().unwrap();
+    assert_eq!(ask(), Peer::Ready);
+    let attached = here.run(|| balancer.attach("eth0", Wish::Auto)).unwrap().unwrap();
+    assert_eq!((attached.mode, &attached.fell_back), (Mode::Native, &None));
+    // The balancer is in turn what the other end needs.
+    let other_index = other.index();
+    assert_eq!(there.run(|| peer("port7", other_index)).unwrap().unwrap(), Peer::Ready);
+    drop(pass);
+    assert_eq!(ask(), Peer::Deaf { name: "port7".into() });
+    assert_eq!(here.run(|| peer("lo", 1)).unwrap().unwrap(), Peer::None);
+}
