@@ -21,7 +21,7 @@ const shots = [
 await mkdir(folder, { recursive: true });
 const server = await serve();
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
-for (const [width, height, colorScheme] of [[1280, 900, 'light'], [390, 844, 'light'], [1280, 900, 'dark']]) {
+for (const [width, height, colorScheme] of [[1280, 900, 'light'], [390, 844, 'light'], [1280, 900, 'dark'], [390, 844, 'dark']]) {
   const page = await browser.newPage({ viewport: { width, height }, colorScheme, reducedMotion: 'reduce' });
   page.on('pageerror', (error) => console.error(error));
   page.on('console', (message) => { if (message.type() === 'error') console.error(message.text()); });

@@ -14,8 +14,9 @@ const TYPES = {
 
 export const lab = fileURLToPath(new URL('../lab/', import.meta.url));
 
-/** Serves the page on a free port of the loopback. */
+/** Serves the page on a free port of the loopback, unless LAB_URL names a server that does. */
 export async function serve() {
+  if (process.env.LAB_URL) return { url: process.env.LAB_URL, close: () => {} };
   const server = createServer(async (request, response) => {
     const path = normalize(decodeURIComponent(new URL(request.url, 'http://localhost').pathname));
     const file = join(lab, path.endsWith('/') ? `${path}index.html` : path);

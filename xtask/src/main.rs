@@ -1,6 +1,7 @@
 //! Builds that cargo alone can't express. `cargo xtask --help` lists them; one module a command.
 
 mod bpf;
+mod lab_docs;
 mod source;
 mod wasm;
 
@@ -18,6 +19,8 @@ struct Arguments {
 enum Command {
     /// Build the kernel programs' objects and their manifest.
     Bpf(bpf::Arguments),
+    /// Fill the documents' tables and pictures from the experiments.
+    LabDocs(lab_docs::Arguments),
     /// Build the laboratory page's WebAssembly module and its manifest.
     Wasm(wasm::Arguments),
 }
@@ -25,6 +28,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Bpf(arguments) => bpf::run(&arguments),
+        Command::LabDocs(arguments) => lab_docs::run(&arguments),
         Command::Wasm(arguments) => wasm::run(&arguments),
     }
 }

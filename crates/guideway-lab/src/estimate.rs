@@ -35,6 +35,12 @@ impl Estimate {
         Some(Self { mean, margin, least, most, runs: number })
     }
 
+    /// The estimate of the same numbers, each less `shift`.
+    pub(crate) fn less(self, shift: f64) -> Self {
+        let (mean, least, most) = (self.mean - shift, self.least - shift, self.most - shift);
+        Self { mean, least, most, ..self }
+    }
+
     /// The ends of the confidence interval; the mean twice where there is none.
     pub fn interval(&self) -> (f64, f64) {
         let margin = self.margin.unwrap_or(0.0);

@@ -2,6 +2,9 @@
 //!
 //! * [`balance`]: how even shares are;
 //! * [`churn`]: what a change of the backends moves, and how much of it needlessly;
+//! * [`cost`]: what building, changing and looking up costs, on this machine;
+//! * [`migrate`]: what moves between one policy or system and another;
+//! * [`sizing`]: how large a table must be;
 //! * [`persistence`]: which connections survive changes of the backends, on the real controller and forwarding core;
 //! * [`plot`]: their figures as pictures.
 //!
@@ -12,13 +15,16 @@
 pub mod balance;
 pub mod churn;
 mod contender;
+pub mod cost;
 mod estimate;
+pub mod migrate;
 mod parallel;
 pub mod persistence;
 pub mod plot;
 mod population;
 mod random;
 mod refusal;
+pub mod sizing;
 #[cfg(test)]
 mod slow;
 

@@ -56,6 +56,15 @@ pub enum Refusal {
         /// Of how many.
         backends: u32,
     },
+    /// A table is wanted of a policy that has none.
+    #[error("policy {policy} has no table to size; take maglev or rendezvous-table")]
+    NoTable {
+        /// Which.
+        policy: String,
+    },
+    /// A limit that nothing can meet.
+    #[error("a limit of a share must be above 0; write what you can bear, such as 1 %")]
+    Limit,
     /// A policy refused the backends.
     #[error("policy {policy} refused the backends: {error}")]
     Policy {

@@ -2,6 +2,10 @@
 
 mod binary;
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
 use binary::{guideway, json, refused, scratch};
 
 const SMALL: &str =
@@ -25,6 +29,15 @@ fn persistence_prints_the_same_markdown_each_time() {
     assert_eq!(run.code, 0);
     assert!(run.out.contains("| Guideway | "), "{}", run.out);
     assert_eq!(run.out, guideway(&format!("{SMALL} --balancers 3 --markdown")).out);
+}
+
+#[test]
+fn persistence_is_told_as_csv_and_as_a_picture_too() {
+    let path = scratch("persistence.svg");
+    let run = guideway(&format!("{SMALL} --csv --plot {}", path.display()));
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.out.starts_with("strategy,broken,") && run.out.lines().count() == 7, "{}", run.out);
+    assert!(std::fs::read_to_string(path).unwrap().contains(">Guideway<"));
 }
 
 #[test]
@@ -105,4 +118,84 @@ fn balance_tells_that_maglev_is_even_to_one_slot() {
         let most = row["over_provisioning"]["most"].as_f64().unwrap();
         assert_eq!(most < 0.01, row["policy"] == "maglev", "{row}");
     }
+}
+
+#[test]
+fn migrate_tells_what_moves_by_backend_and_what_to_check() {
+    let some = "lab migrate --from katran-v2 --to maglev --backends 10.0.0.1:443,10.0.0.2:443=2,10.0.0.3:443 --clients 500";
+    let report = json(&format!("{some} --json"));
+    let sum = |key: &str| {
+        report["backends"].as_array().unwrap().iter().map(|row| row[key].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!((sum("before"), sum("after")), (2000, 2000));
+    assert_eq!(sum("lost"), report["moved"].as_u64().unwrap());
+    assert!(report["checks"].as_array().unwrap().iter().any(|check| check == "client-state"));
+    let text = guideway(some);
+    assert!(text.out.contains("What to check before the change"), "{}", text.out);
+    assert_eq!(guideway(&format!("{some} --csv")).out.lines().count(), 4);
+}
+
+#[test]
+fn migrations_that_make_no_sense_are_refused_with_a_remedy() {
+    refused("lab migrate --from maglve --to maglev --made-up 3", 2, &["did you mean \"maglev\""]);
+    refused("lab migrate --from cilium --to maglev --backends web-1,web-2", 1, &["web-1", "10.0.0.1:443"]);
+    refused(
+        "lab migrate --from envoy --to maglev --from-by-source --made-up 3",
+        2,
+        &["flow hash of its own"],
+    );
+    refused("lab migrate --from maglev --to maglev --to-slots 100 --made-up 3", 2, &["97 and 101"]);
+    refused("lab migrate --from maglev --to maglev --from-param sed=1 --made-up 3", 2, &["seed"]);
+}
+
+#[test]
+fn cost_measures_every_case() {
+    let report = json("lab cost --backends 5 --slots 251 --rounds 1 --look-ups 50 --json");
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 6);
+    assert!(
+        rows.iter().all(|row| row["build"].as_f64().unwrap() > 0.0 && row["bytes"].as_u64().unwrap() > 0)
+    );
+    refused("lab cost --backends 1", 2, &["2"]);
+}
+
+#[test]
+fn size_finds_a_table_within_the_limits_or_says_which_limit_is_missed() {
+    let found = "lab size --backends 10 --max-imbalance 1% --max-needless 2% --runs 2";
+    let report = json(&format!("{found} --json"));
+    let smallest = report["smallest"].as_u64().unwrap();
+    assert!(smallest >= 500 && report["listed"].as_u64().unwrap() >= smallest, "{report}");
+    assert!(guideway(found).out.contains("the smallest"));
+    let missed = guideway(&format!("{found} --max-memory 1KiB"));
+    assert_eq!(missed.code, 1);
+    assert!(
+        missed.out.contains("No size meets the limits") && missed.out.contains("allow more memory"),
+        "{}",
+        missed.out
+    );
+    refused("lab size --backends 10", 2, &["limit"]);
+    refused("lab size --backends 10 --max-imbalance 1", 2, &["0.5%"]);
+    refused("lab size --backends 10 --max-imbalance 1% --policy ring", 2, &["rendezvous-table"]);
+}
+
+#[test]
+fn the_page_is_served_from_the_command_alone() {
+    let mut server = Command::new(env!("CARGO_BIN_EXE_guideway"))
+        .args(["lab", "page", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap().to_owned();
+    let mut stream = TcpStream::connect(&address).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: lab\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+    assert!(response.contains("'wasm-unsafe-eval'") && response.contains("<title>Guideway"), "{response}");
+    // The port is taken now.
+    refused(&format!("lab page --listen {address}"), 1, &[&address, "another port"]);
+    server.kill().unwrap();
+    server.wait().unwrap();
 }

@@ -21,8 +21,8 @@ mod change;
 mod slowly;
 
 use guideway_hash::TableSize;
-use guideway_hash::churn::Churn;
-use guideway_hash::policy::{Moves, Roster};
+use guideway_hash::churn::{BackendChurn, Balance, Churn};
+use guideway_hash::policy::{Candidate, Moves, Roster};
 use serde::Serialize;
 
 pub use change::Change;
@@ -130,6 +130,8 @@ pub struct Moved {
     pub needless: Estimate,
     /// What would have to move for each backend to end with as much as it did.
     pub least: Estimate,
+    /// The highest load of a backend before or after the change, whichever is higher; 1 is its fair share.
+    pub max_over_mean: Estimate,
     /// How many moved needlessly in all runs together: 0 says that none ever did.
     pub needless_in_all: u64,
 }
@@ -169,22 +171,17 @@ struct Case {
 }
 
 /// What one run of a case moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 struct Outcome {
     flows: Counted,
     slots: Option<Counted>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 struct Counted {
     moves: Moves,
     least: u64,
-}
-
-impl From<Churn> for Counted {
-    fn from(churn: Churn) -> Self {
-        Self { moves: churn.moves, least: churn.least }
-    }
+    highest_load: f64,
 }
 
 impl Settings {
@@ -250,8 +247,22 @@ impl Settings {
         let (flows_after, slots_after) = owners(&*policy);
 
         let weighted = case.contender.is_weighted();
-        let compare = |was: Vec<u32>, is: Vec<u32>| {
-            Churn::of_owners(&old, &new, weighted, was.into_iter().zip(is)).map(Counted::from)
+        let weight = |list: &[Candidate<'_>], place: u32| {
+            if weighted { list[place as usize].weight() } else { 1 }
+        };
+        let compare = |was: Vec<u32>, is: Vec<u32>| -> Result<Counted, Refusal> {
+            let churn = Churn::of_owners(&old, &new, weighted, was.into_iter().zip(is))?;
+            let shares = |row: &BackendChurn| {
+                let before = row.old.map(|place| (row.before, weight(&before, place)));
+                (before, row.new.map(|place| (row.after, weight(&after, place))))
+            };
+            let (was, is): (Vec<_>, Vec<_>) = churn.backends.iter().map(shares).unzip();
+            let highest = |shares: Vec<Option<(u64, u32)>>| {
+                Balance::of(shares.into_iter().flatten().collect::<Vec<_>>())
+                    .map_or(0.0, |balance| balance.max_over_mean)
+            };
+            let highest_load = highest(was).max(highest(is));
+            Ok(Counted { moves: churn.moves, least: churn.least, highest_load })
         };
         let slots = slots_before.zip(slots_after).map(|(was, is)| compare(was, is)).transpose()?;
         Ok(Outcome { flows: compare(flows_before, flows_after)?, slots })
@@ -272,6 +283,7 @@ impl Moved {
             attracted: share(|run| run.moves.attracted),
             needless: share(|run| run.moves.needless),
             least: share(|run| run.least),
+            max_over_mean: Estimate::of(runs.iter().map(|run| run.highest_load)).unwrap_or(Estimate::NOTHING),
             needless_in_all: runs.iter().map(|run| run.moves.needless).sum(),
         }
     }

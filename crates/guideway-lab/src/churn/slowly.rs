@@ -11,14 +11,14 @@ use crate::random::Random;
 use crate::slow::{self, Backend};
 use crate::{Contender, Execution};
 
-/// Shares moved, needlessly moved, and least, of one list of hashes.
+/// Shares moved, needlessly moved, and least, and the highest load, of one list of hashes.
 fn judged(
     contender: Contender,
     slots: u32,
     seed: u64,
     (before, after): (&[Backend], &[Backend]),
     hashes: &[u64],
-) -> [f64; 3] {
+) -> [f64; 4] {
     let was = slow::owners(contender, slots, seed, before, hashes);
     let is = slow::owners(contender, slots, seed, after, hashes);
     let weight = |list: &[Backend], name: &str| {
@@ -38,7 +38,17 @@ fn judged(
         needless += u32::from(old != new && untouched);
     }
     let least: i64 = lost.values().filter(|&&lost| lost > 0).sum();
-    [f64::from(moved), f64::from(needless), least as f64].map(|count| count / hashes.len() as f64)
+    let highest = |list: &[Backend], owners: &[String]| {
+        let sum: u32 = list.iter().filter_map(|(name, _)| weight(list, name)).sum();
+        let load = |(name, _): &Backend| {
+            let owned = owners.iter().filter(|owner| *owner == name).count() as f64;
+            owned * f64::from(sum) / (hashes.len() as f64 * f64::from(weight(list, name).unwrap()))
+        };
+        list.iter().map(load).fold(0.0, f64::max)
+    };
+    let shares =
+        [f64::from(moved), f64::from(needless), least as f64].map(|count| count / hashes.len() as f64);
+    [shares[0], shares[1], shares[2], highest(before, &was).max(highest(after, &is))]
 }
 
 fn eligible(list: &[Candidate<'_>]) -> Vec<Backend> {
@@ -65,8 +75,8 @@ fn every_figure_is_what_the_slow_way_gives() {
         assert_eq!(report.rows.len(), 3 * (2 + 2 + 5));
         for row in &report.rows {
             let slots = row.slots.unwrap_or(2);
-            let mut flows = [[0.0; 3]; 2];
-            let mut table = [[0.0; 3]; 2];
+            let mut flows = [[0.0; 4]; 2];
+            let mut table = [[0.0; 4]; 2];
             for number in 0..2 {
                 let stream = |part: u64| Random::stream(9, 3 * number as u64 + part);
                 let all = names(backends + 1);
@@ -80,18 +90,21 @@ fn every_figure_is_what_the_slow_way_gives() {
                 flows[number] = judged(row.policy, slots, seed, (&before, &after), &hashes);
                 table[number] = judged(row.policy, slots, seed, (&before, &after), &each);
             }
-            let close = |estimate: crate::Estimate, runs: [[f64; 3]; 2], which: usize| {
+            let close = |estimate: crate::Estimate, runs: [[f64; 4]; 2], which: usize| {
                 let (one, other) = (runs[0][which], runs[1][which]);
                 assert!((estimate.mean - (one + other) / 2.0).abs() < 1e-12, "{row:?}: {runs:?}");
-                assert_eq!((estimate.least, estimate.most), (one.min(other), one.max(other)), "{row:?}");
+                assert!((estimate.least - one.min(other)).abs() < 1e-12, "{row:?}: {runs:?}");
+                assert!((estimate.most - one.max(other)).abs() < 1e-12, "{row:?}: {runs:?}");
             };
             close(row.flows.moved, flows, 0);
             close(row.flows.needless, flows, 1);
             close(row.flows.least, flows, 2);
+            close(row.flows.max_over_mean, flows, 3);
             if let Some(moved) = &row.table {
                 close(moved.moved, table, 0);
                 close(moved.needless, table, 1);
                 close(moved.least, table, 2);
+                close(moved.max_over_mean, table, 3);
             }
         }
     }

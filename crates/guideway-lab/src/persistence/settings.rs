@@ -1,7 +1,7 @@
 //! What a run of the model is about.
 
 use guideway_hash::TableSize;
-use guideway_hash::prime::SizeError;
+use guideway_hash::prime::{self, SizeError};
 
 /// A run of the model. Two runs with equal settings give equal reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,16 +113,19 @@ impl Settings {
                 return Err(SettingsError::Range { what, given, least, most });
             }
         }
-        TableSize::new(self.slots)?;
-        if self.slots < 4 * (self.backends + self.changes) {
-            let least = 4 * (self.backends + self.changes);
+        // What a size must be at least comes first, so that the nearest primes that are advised are large enough.
+        let least = 4 * (self.backends + self.changes);
+        if !(least..=prime::MAX).contains(&self.slots) {
             return Err(SettingsError::Range {
                 what: "the table size",
                 given: self.slots,
                 least,
-                most: 5_000_011,
+                most: prime::MAX,
             });
         }
+        TableSize::new(self.slots).map_err(|error| {
+            SettingsError::Size(SizeError { below: error.below.filter(|&below| below >= least), ..error })
+        })?;
         Ok(())
     }
 }
@@ -142,5 +145,8 @@ mod tests {
         ] {
             assert!(wrong.check().is_err(), "{wrong:?}");
         }
+        // 4 x 52 is 208, and 199 is the prime before it.
+        let advised = Settings { slots: 208, ..Settings::default() }.check().unwrap_err().to_string();
+        assert!(advised.contains("211") && !advised.contains("199"), "{advised}");
     }
 }

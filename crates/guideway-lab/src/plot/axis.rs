@@ -9,6 +9,8 @@ pub struct Axis {
     pub scale: Scale,
     /// How values are written.
     pub unit: Unit,
+    /// What stands at 1, 2, 3 and so on, rather than these numbers; empty on an axis of values.
+    pub names: Vec<String>,
 }
 
 /// How values become places.
@@ -36,13 +38,25 @@ pub enum Unit {
 impl Axis {
     /// An axis.
     pub fn new(label: impl Into<String>, scale: Scale, unit: Unit) -> Self {
-        Self { label: label.into(), scale, unit }
+        Self { label: label.into(), scale, unit, names: Vec::new() }
+    }
+
+    /// An axis of things: the first at 1, the second at 2, and so on.
+    pub fn of_names<N: Into<String>>(label: impl Into<String>, names: impl IntoIterator<Item = N>) -> Self {
+        let names = names.into_iter().map(Into::into).collect();
+        Self { label: label.into(), scale: Scale::Linear, unit: Unit::Number, names }
+    }
+
+    /// What is written at `value`.
+    pub(super) fn write(&self, value: f64) -> String {
+        let name = self.names.get((value.round() as usize).wrapping_sub(1));
+        name.cloned().unwrap_or_else(|| self.unit.write(value))
     }
 }
 
 impl Unit {
     /// `value` with at most three digits that count, and its unit.
-    pub(super) fn write(self, value: f64) -> String {
+    pub fn write(self, value: f64) -> String {
         let scaled = |steps: &[(f64, &str)]| {
             let fits = steps.iter().rev().find(|(size, _)| value.abs() >= *size * 0.999);
             let &(size, name) = fits.or(steps.first()).unwrap_or(&(1.0, ""));
@@ -111,7 +125,9 @@ impl Ruler {
                 if rounded { (round_down(low), round_up(high)) } else { (low, high) }
             }
             Scale::Linear => {
-                let (low, high) = (known().fold(0.0, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
+                // Amounts are told from 0; places need not be.
+                let least = if rounded || known().next().is_none() { 0.0 } else { f64::INFINITY };
+                let (low, high) = (known().fold(least, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
                 let high = if high > low { high } else { low + 1.0 };
                 let step = step(high - low);
                 if rounded { ((low / step).floor() * step, (high / step).ceil() * step) } else { (low, high) }
@@ -217,6 +233,14 @@ mod tests {
         let ruler = Ruler::new(Scale::Linear, &[3.0, 47.0], (0.0, 100.0), true);
         assert_eq!(ruler.ticks(), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
         assert_eq!(ruler.place(25.0), 50.0);
+        let places = Ruler::new(Scale::Linear, &[1.0, 5.0], (0.0, 100.0), false);
+        assert_eq!([1.0, 2.0, 5.0].map(|value| places.place(value)), [0.0, 25.0, 100.0]);
+    }
+
+    #[test]
+    fn an_axis_of_things_tells_their_names() {
+        let axis = Axis::of_names("flows", ["all", "TCP"]);
+        assert_eq!([1.0, 2.0, 3.0].map(|value| axis.write(value)), ["all", "TCP", "3"]);
     }
 
     #[test]

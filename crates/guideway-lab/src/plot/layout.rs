@@ -81,7 +81,8 @@ pub(super) fn lay_out(chart: &Chart) -> Vec<Shape> {
     let mut across: Vec<f64> = points().map(|point| point.x).collect();
     across.sort_by(f64::total_cmp);
     across.dedup();
-    let margin = 14.0;
+    // Things stand apart from the axis' ends, and from 0, which is none of them.
+    let margin = if chart.x.names.is_empty() { 14.0 } else { 60.0 };
     let x = Ruler::new(chart.x.scale, &across, (LEFT + margin, RIGHT - margin), false);
     // An interval that reaches below zero does not ask for a line of zeros of its own.
     let ends = points().filter_map(|point| point.interval).flat_map(|(low, high)| [low, high]);
@@ -98,7 +99,7 @@ pub(super) fn lay_out(chart: &Chart) -> Vec<Shape> {
     for tick in y.ticks() {
         let at = y.place(tick);
         shapes.push(line((LEFT, at), (RIGHT, at), Ink::Grid));
-        shapes.push(text((LEFT - 8.0, at + 4.0), &chart.y.unit.write(tick), Ink::Faint, Anchor::End, false));
+        shapes.push(text((LEFT - 8.0, at + 4.0), &chart.y.write(tick), Ink::Faint, Anchor::End, false));
     }
     if let Some(at) = y.zero() {
         shapes.push(line((LEFT, at), (RIGHT, at), Ink::Grid));
@@ -112,20 +113,15 @@ pub(super) fn lay_out(chart: &Chart) -> Vec<Shape> {
         shapes.push(line((at, BOTTOM), (at, BOTTOM + 5.0), Ink::Faint));
         if at - last >= LABEL_ROOM {
             last = at;
-            shapes.push(text(
-                (at, BOTTOM + 20.0),
-                &chart.x.unit.write(tick),
-                Ink::Faint,
-                Anchor::Middle,
-                false,
-            ));
+            shapes.push(text((at, BOTTOM + 20.0), &chart.x.write(tick), Ink::Faint, Anchor::Middle, false));
         }
     }
     shapes.push(line((LEFT, BOTTOM), (RIGHT, BOTTOM), Ink::Faint));
 
+    let mut legend = TOP + 8.0;
     for (number, series) in chart.series.iter().enumerate() {
         draw_series(number, series, &x, &y, &mut shapes);
-        draw_legend(number, series, &mut shapes);
+        legend = draw_legend(number, series, legend, &mut shapes);
     }
     shapes
 }
@@ -162,9 +158,10 @@ fn draw_series(number: usize, series: &Series, x: &Ruler, y: &Ruler, shapes: &mu
     }
 }
 
-fn draw_legend(number: usize, series: &Series, shapes: &mut Vec<Shape>) {
+/// Writes a series' name beside its sign at the height `top`. Returns where the next one goes.
+fn draw_legend(number: usize, series: &Series, top: f64, shapes: &mut Vec<Shape>) -> f64 {
     let ink = Ink::Series(number % COLOURS);
-    let at = (RIGHT + 22.0, TOP + 8.0 + 22.0 * number as f64);
+    let at = (RIGHT + 22.0, top);
     let ends = vec![(at.0, at.1), (at.0 + 26.0, at.1)];
     match series.style {
         Style::Limit => shapes.push(Shape::Path { points: ends, ink, width: 1.5, dashed: true }),
@@ -174,14 +171,30 @@ fn draw_legend(number: usize, series: &Series, shapes: &mut Vec<Shape>) {
     if series.style != Style::Limit {
         shapes.push(Shape::Mark { at: (at.0 + 13.0, at.1), kind: MARKS[number % MARKS.len()], ink });
     }
-    let name = Shape::Text {
-        at: (at.0 + 36.0, at.1 + 4.0),
-        text: series.name.clone(),
-        ink: Ink::Text,
-        anchor: Anchor::Start,
-        strong: false,
-    };
-    shapes.push(name);
+    let lines = wrapped(&series.name);
+    let mut down = at.1;
+    for text in lines {
+        let (at, ink, anchor) = ((at.0 + 36.0, down + 4.0), Ink::Text, Anchor::Start);
+        shapes.push(Shape::Text { at, text, ink, anchor, strong: false });
+        down += 16.0;
+    }
+    down + 6.0
+}
+
+/// A name in lines that fit beside the axes, broken between words.
+fn wrapped(name: &str) -> Vec<String> {
+    const FITS: usize = 22;
+    let mut lines: Vec<String> = Vec::new();
+    for word in name.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= FITS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 fn line(from: (f64, f64), to: (f64, f64), ink: Ink) -> Shape {
@@ -190,4 +203,18 @@ fn line(from: (f64, f64), to: (f64, f64), ink: Ink) -> Shape {
 
 fn line_of(from: (f64, f64), to: (f64, f64), ink: Ink, width: f64) -> Shape {
     Shape::Path { points: vec![from, to], ink, width, dashed: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_broken_between_words() {
+        assert_eq!(wrapped("maglev"), ["maglev"]);
+        assert_eq!(
+            wrapped("Maglev + LRU of 125 on each of 8 CPUs"),
+            ["Maglev + LRU of 125 on", "each of 8 CPUs"]
+        );
+    }
 }

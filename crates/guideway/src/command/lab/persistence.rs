@@ -1,13 +1,12 @@
 //! `guideway lab persistence`: which connections survive changes of the backends.
 
-use std::io::{self, IsTerminal, Write};
-
 use guideway_lab::persistence::{self, Kind, PersistenceError, Reason, Report, Row, Settings};
-use indicatif::{ProgressBar, ProgressStyle};
+use guideway_lab::plot::{Axis, Chart, Point, Scale, Series, Style, Unit};
 
+use super::output::{Csv, Findings, OutputArgs, bar};
 use crate::columns::{Align, Columns};
 use crate::failure::{Failure, Outcome};
-use crate::screen::{Screen, Style};
+use crate::screen::{Screen, Style as Paint};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -72,15 +71,13 @@ pub(crate) struct Args {
     /// Leave table size and seed as they are
     #[arg(long)]
     no_resize: bool,
-    /// Tell every packet of this flow, by its number in the list of breaks of --json
+    /// Tell every packet of one flow: where it went on each row, and why
+    ///
+    /// FLOW is a number from the list of Guideway's broken flows (`breaks` in --json), or any other below the number of flows.
     #[arg(long, value_name = "FLOW")]
     trace: Option<u32>,
-    /// Print everything as JSON, broken flows one by one
-    #[arg(long, conflicts_with = "markdown")]
-    json: bool,
-    /// Print the tables as Markdown
-    #[arg(long)]
-    markdown: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Args {
@@ -107,7 +104,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
-    let bar = progress();
+    let bar = bar("{percent:>3} % {bar:40} {pos} of {len} virtual seconds");
     let report = persistence::run(&args.settings(), |done, of| {
         bar.set_length(of / 1000);
         bar.set_position(done / 1000);
@@ -117,32 +114,25 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         PersistenceError::Settings(error) => Failure::usage(error),
         error => Failure::failed(error),
     })?;
-    if args.json {
-        screen.json(&report)?;
-    } else if args.markdown {
-        markdown(screen, &report)?;
-    } else {
-        show(screen, &report)?;
-    }
-    Ok(if report.holds() { Outcome::Ok } else { Outcome::Differs })
+    let findings = Findings {
+        about: report
+            .trace
+            .iter()
+            .chain([&about(&report)])
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join("\n"),
+        tables: tables(&report),
+        notes: vec![verdict(&report, screen)],
+        csv: csv(&report),
+        chart: chart(&report),
+        report: &report,
+    };
+    let outcome = if report.holds() { Outcome::Ok } else { Outcome::Differs };
+    outcome.told(args.output.tell(&findings, screen))
 }
 
-/// How far the virtual clock is: a bar on a terminal, else nothing.
-fn progress() -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{percent:>3} % {bar:40} {pos} of {len} virtual seconds");
-    // The template is fixed; were it wrong, the library's own would do.
-    ProgressBar::new(1).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-fn show(screen: &mut Screen, report: &Report) -> io::Result<()> {
-    for line in &report.trace {
-        writeln!(screen, "{line}")?;
-    }
-    writeln!(screen, "{}", about(report))?;
-    writeln!(screen)?;
+fn tables(report: &Report) -> Vec<Columns> {
     let mut rows = Columns::new([
         ("strategy", Align::Left),
         ("broken", Align::Right),
@@ -157,43 +147,71 @@ fn show(screen: &mut Screen, report: &Report) -> io::Result<()> {
     for row in &report.rows {
         rows.row(cells(row));
     }
-    rows.write(screen)?;
+    let mut tables = vec![rows];
     if !report.reasons.is_empty() {
-        writeln!(screen)?;
         let mut reasons = Columns::new([("flows", Align::Right), ("why Guideway broke them", Align::Left)]);
         for &reason in report.reasons.keys() {
             reasons.row([report.broken_for(reason).to_string(), reason.as_str().to_owned()]);
         }
-        reasons.write(screen)?;
+        tables.push(reasons);
     }
-    writeln!(screen)?;
-    if report.holds() {
-        let verdict = screen.paint(Style::Good, "The promise held");
-        writeln!(screen, "{verdict}: every broken flow has a reason that the design states.")
-    } else {
-        let verdict = screen.paint(Style::Bad, "The promise is broken");
-        let number = report.broken_for(Reason::Unexplained);
-        writeln!(screen, "{verdict}: {number} flows broke without a reason; --json lists them.")
-    }
+    tables
 }
 
-fn markdown(screen: &mut Screen, report: &Report) -> io::Result<()> {
-    writeln!(screen, "{}\n", about(report))?;
-    writeln!(
-        screen,
-        "| strategy | broken | TCP | UDP | QUIC | lost | remembered at most | memory | packets that ask it |"
-    )?;
-    writeln!(screen, "|---|--:|--:|--:|--:|--:|--:|--:|--:|")?;
+fn verdict(report: &Report, screen: &Screen) -> String {
+    if report.holds() {
+        let verdict = screen.paint(Paint::Good, "The promise held");
+        return format!("{verdict}: every broken flow has a reason that the design states.");
+    }
+    let verdict = screen.paint(Paint::Bad, "The promise is broken");
+    let number = report.broken_for(Reason::Unexplained);
+    format!("{verdict}: {number} flows broke without a reason; --json lists them.")
+}
+
+fn csv(report: &Report) -> Csv {
+    let mut csv = Csv::new([
+        "strategy",
+        "broken",
+        "broken_tcp",
+        "broken_udp",
+        "broken_quic",
+        "lost",
+        "remembered",
+        "slot_bytes",
+        "flow_bytes",
+        "consulted",
+    ]);
     for row in &report.rows {
-        writeln!(screen, "| {} |", cells(row).join(" | "))?;
+        let kinds = Kind::ALL.map(|kind| row.broken_of(kind).to_string());
+        let sizes = [row.remembered, row.slot_bytes, row.flow_bytes].map(|size| size.to_string());
+        let broken = [row.strategy.clone(), row.broken.to_string()].into_iter().chain(kinds);
+        csv.row(broken.chain([row.lost.to_string()]).chain(sizes).chain([row.consulted.to_string()]));
     }
-    if !report.reasons.is_empty() {
-        writeln!(screen, "\n| flows | why Guideway broke them |\n|--:|---|")?;
-        for &reason in report.reasons.keys() {
-            writeln!(screen, "| {} | {} |", report.broken_for(reason), reason.as_str())?;
-        }
+    csv
+}
+
+/// Broken flows of each strategy, by kind.
+fn chart(report: &Report) -> Chart {
+    let series = report.rows.iter().map(|row| {
+        let counts =
+            [row.broken].into_iter().chain(Kind::ALL.map(|kind| row.broken_of(kind))).chain([row.lost]);
+        let points = (1u32..).zip(counts).map(|(place, count)| Point::new(f64::from(place), count as f64));
+        Series { name: row.strategy.clone(), style: Style::Marks, points: points.collect() }
+    });
+    let balancers =
+        if report.balancers == 1 { "one balancer".into() } else { format!("{} balancers", report.balancers) };
+    Chart {
+        title: "Flows that broke although their backend lived, and flows that died with it".into(),
+        subtitle: format!(
+            "{} changes in {} minutes, {balancers}; {} flows",
+            report.changes.len(),
+            report.minutes,
+            report.flows.values().sum::<u64>()
+        ),
+        x: Axis::of_names("", ["all broken", "TCP", "UDP", "QUIC", "lost"]),
+        y: Axis::new("flows", Scale::Log, Unit::Number),
+        series: series.collect(),
     }
-    Ok(())
 }
 
 fn about(report: &Report) -> String {

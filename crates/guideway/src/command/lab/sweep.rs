@@ -30,6 +30,24 @@ pub(super) fn weights(text: &str) -> Result<Weights, String> {
     pattern.and_then(Weights::pattern).ok_or_else(|| wrong.to_owned())
 }
 
+/// Reads a percentage, `0.5%`, as a share.
+pub(super) fn percentage(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    let share = number.filter(|percent| *percent > 0.0 && percent.is_finite()).map(|percent| percent / 100.0);
+    share.ok_or_else(|| format!("{text:?} is no percentage above 0; write one such as 0.5%"))
+}
+
+/// Reads a number of bytes, `65536`, `512KiB` or `4MiB`.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    let units = [("KiB", 1u64 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("", 1)];
+    let read = units
+        .iter()
+        .find_map(|&(unit, size)| text.strip_suffix(unit)?.trim().parse::<u64>().ok()?.checked_mul(size));
+    read.filter(|&bytes| bytes > 0).ok_or_else(|| {
+        format!("{text:?} is no number of bytes above 0; write one such as 65536, 512KiB or 4MiB")
+    })
+}
+
 /// The pattern as it is written.
 pub(super) fn show_weights(weights: &Weights) -> String {
     weights.as_slice().iter().map(ToString::to_string).collect::<Vec<_>>().join(":")
@@ -51,5 +69,9 @@ mod tests {
         assert!(weights("1:0").unwrap_err().contains("above 0"));
         assert_eq!(weights("1:2").unwrap().as_slice(), [1, 2]);
         assert_eq!(number("1_000"), Ok(1_000));
+        assert_eq!((percentage("0.5%"), percentage("2 %")), (Ok(0.005), Ok(0.02)));
+        assert!(["1", "0%", "-1%", "nan%"].iter().all(|text| percentage(text).is_err()));
+        assert_eq!((bytes("4MiB"), bytes("700")), (Ok(4 << 20), Ok(700)));
+        assert!(["", "0", "4MB", "99999999999GiB"].iter().all(|text| bytes(text).is_err()));
     }
 }

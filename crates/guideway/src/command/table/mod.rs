@@ -1,6 +1,6 @@
 //! `guideway table`: hash tables without a daemon.
 
-mod backends;
+pub(crate) mod backends;
 mod build;
 mod diff;
 mod draft;
