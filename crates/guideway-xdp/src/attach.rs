@@ -140,17 +140,19 @@ impl Balancer {
                 drop(pinned.unpin().map_err(|error| failed(error.to_string()))?);
                 continue;
             }
-            let link = pinned.unpin().map_err(|error| failed(error.to_string()))?;
-            let link = XdpLink::try_from(link).map_err(|error| failed(describe(&error)))?;
+            // The pin stays where it is: whenever this process ends, the link lives and has a program, old or new.
+            let link = XdpLink::try_from(FdLink::from(pinned)).map_err(|error| failed(describe(&error)))?;
             let program = self.xdp()?;
             match program.attach_to_link(link) {
                 Ok(id) => {
-                    let link = program.take_link(id).map_err(|error| failed(describe(&error)))?;
-                    let link = FdLink::try_from(link).map_err(|error| failed(describe(&error)))?;
-                    return Ok(Some((mode, link.pin(&path).map_err(|error| failed(describe(&error)))?)));
+                    drop(program.take_link(id).map_err(|error| failed(describe(&error)))?);
+                    let link = PinnedLink::from_pin(&path).map_err(|error| failed(describe(&error)))?;
+                    return Ok(Some((mode, link)));
                 }
                 // The interface of that index is another one by now, and the link led nowhere.
-                Err(_) if occupant(interface, index)?.is_none() => {}
+                Err(_) if occupant(interface, index)?.is_none() => {
+                    std::fs::remove_file(&path).map_err(|error| failed(error.to_string()))?;
+                }
                 Err(error) => return Err(attach_error(interface, mode, &error)),
             }
         }

@@ -81,7 +81,7 @@ impl Balancer {
     /// none are, as [`Balancer::load`] does, and pins them. Whether they were there is [`Pins::is_taken`] before.
     ///
     /// # Errors
-    /// As [`Balancer::load`]; [`Error::Map`] also when a pinned map is not of the shape that this version reads.
+    /// As [`Balancer::load`]; [`Error::Layout`] when a pinned map is not of the shape that this version reads.
     pub fn load_pinned(limits: &Limits, flow_key: [u64; 2], pins: &Pins) -> Result<Balancer, Error> {
         if !pins.is_taken() {
             let mut balancer = Balancer::load(limits, flow_key)?;
@@ -95,8 +95,13 @@ impl Balancer {
         }
         let mut sizes = *limits;
         let entries = |shape: Shape| -> Result<u32, Error> {
-            let map = MapData::from_pin(pins.map(shape.name)).map_err(|error| wrong(shape, &error))?;
-            tables::check(shape, &map)
+            let path = pins.map(shape.name);
+            let other = |reason: String| Error::Layout { path: path.clone(), reason };
+            let map = MapData::from_pin(&path).map_err(|error| other(describe(&error)))?;
+            tables::check(shape, &map).map_err(|error| match error {
+                Error::Map { reason, .. } => other(reason),
+                error => error,
+            })
         };
         for shape in tables::ALL {
             entries(*shape)?;

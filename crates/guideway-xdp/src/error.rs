@@ -44,6 +44,19 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A pinned map has another shape than this version reads. It was not touched.
+    #[error(
+        "{path} is not as this version of Guideway reads it ({reason}): another version, or something else, made it; \
+         it is left alone. Take its programs away with the version that made it, or remove the directory of the pins, \
+         which ends its forwarding",
+        path = path.display()
+    )]
+    Layout {
+        /// The pin.
+        path: PathBuf,
+        /// What is different.
+        reason: String,
+    },
     /// A map cannot hold any more.
     #[error(
         "the map {map} cannot take another entry ({reason}): raise the limit of services (each brings room for eight \

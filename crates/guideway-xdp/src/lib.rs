@@ -11,6 +11,9 @@
 //! * [`pins`]: where programs and maps outlive the process.
 //! * [`end`]: the programs of a backend's host.
 //! * [`prober`]: the probe encapsulator.
+//! * [`harness`]: how long a packet takes.
+//! * [`preflight`]: whether a host and an interface can run the program.
+//! * [`memory`]: what the maps take.
 //! * [`error`]: what can go wrong, and what to do then.
 //!
 //! All of this needs the capabilities `CAP_BPF`, `CAP_PERFMON` and `CAP_NET_ADMIN`.
@@ -22,11 +25,14 @@ mod directory;
 pub mod end;
 pub mod error;
 mod grace;
+pub mod harness;
 mod mapped;
+pub mod memory;
 pub mod object;
 pub mod occupant;
 pub mod peer;
 pub mod pins;
+pub mod preflight;
 pub mod prober;
 mod sever;
 mod tables;

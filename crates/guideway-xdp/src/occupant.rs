@@ -41,9 +41,14 @@ fn name(id: u32) -> String {
 }
 
 fn program_id(index: u32) -> io::Result<Option<u32>> {
+    Ok(attached(&link(index)?))
+}
+
+/// What the kernel tells of the interface with this index.
+pub(crate) fn link(index: u32) -> io::Result<LinkMessage> {
     let mut question = LinkMessage::default();
     question.header.index = index;
-    describe_link(question).map(|link| attached(&link))
+    describe_link(question)
 }
 
 /// The kernel's description of the interface that is asked for.

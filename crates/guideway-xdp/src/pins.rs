@@ -84,7 +84,7 @@ impl Pins {
     }
 }
 
-const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
+pub(crate) const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 
 const MOUNT: &str = "mount one with `mount -t bpf bpf /sys/fs/bpf`, or give another directory";
 

@@ -19,36 +19,46 @@ pub(crate) const SLOTS_A_LINE: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
-    key: usize,
-    value: usize,
+    pub(crate) kind: Kind,
+    pub(crate) key: usize,
+    pub(crate) value: usize,
+}
+
+/// What kind of map it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Array,
+    PerCpu,
+    Hash,
+    Trie,
 }
 
 /// Declares the maps with the sizes of their keys and values.
 macro_rules! shapes {
-    ($($constant:ident = $name:literal: $key:ty => $value:ty;)*) => {
+    ($($constant:ident = $kind:ident $name:literal: $key:ty => $value:ty;)*) => {
         $(pub(crate) const $constant: Shape =
-            Shape { name: $name, key: size_of::<$key>(), value: size_of::<$value>() };)*
+            Shape { name: $name, kind: Kind::$kind, key: size_of::<$key>(), value: size_of::<$value>() };)*
         /// Every map that outlives a process.
         pub(crate) const ALL: &[Shape] = &[$($constant,)*];
     };
 }
 
 shapes! {
-    EXACT = "EXACT": ServiceKey => ServiceId;
-    PREFIXES = "PREFIXES": PrefixKey => ServiceId;
-    VIPS = "VIPS": [u8; 16] => Vip;
-    VIP_PREFIXES = "VIP_PREFIXES": [u8; 20] => Vip;
-    QUIC = "QUIC": QuicKey => u16;
-    SERVICES = "SERVICES": u32 => Service;
-    BACKENDS = "BACKENDS": u32 => Backend;
-    SLOTS = "SLOTS": u32 => [u32; SLOTS_A_LINE as usize];
-    FLOWS = "FLOWS": u32 => Bucket;
-    FRAGMENTS = "FRAGMENTS": u32 => FragmentBucket;
-    SETTINGS = "SETTINGS": u32 => Settings;
-    PACE = "PACE": u32 => Pace;
-    BOOKS = "BOOKS": u32 => Books;
-    SERVED = "SERVED": u32 => Tally;
-    SENT = "SENT": u32 => Tally;
+    EXACT = Hash "EXACT": ServiceKey => ServiceId;
+    PREFIXES = Trie "PREFIXES": PrefixKey => ServiceId;
+    VIPS = Hash "VIPS": [u8; 16] => Vip;
+    VIP_PREFIXES = Trie "VIP_PREFIXES": [u8; 20] => Vip;
+    QUIC = Hash "QUIC": QuicKey => u16;
+    SERVICES = Array "SERVICES": u32 => Service;
+    BACKENDS = Array "BACKENDS": u32 => Backend;
+    SLOTS = Array "SLOTS": u32 => [u32; SLOTS_A_LINE as usize];
+    FLOWS = Array "FLOWS": u32 => Bucket;
+    FRAGMENTS = Array "FRAGMENTS": u32 => FragmentBucket;
+    SETTINGS = Array "SETTINGS": u32 => Settings;
+    PACE = Array "PACE": u32 => Pace;
+    BOOKS = PerCpu "BOOKS": u32 => Books;
+    SERVED = PerCpu "SERVED": u32 => Tally;
+    SENT = PerCpu "SENT": u32 => Tally;
 }
 
 /// The numbers of elements that `limits` ask for.

@@ -1,9 +1,10 @@
 //! The program at an interface, across processes. Needs root; elsewhere the test prints that it is skipped, and fails if
 //! `GUIDEWAY_REQUIRE_PRIVILEGES` is set.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use guideway_forward::record::{Policy, ServiceId};
+use guideway_forward::record::{LAYOUT_VERSION, Policy, ServiceId};
 use guideway_soft::Limits;
 use guideway_xdp::attach::{Mode, Wish};
 use guideway_xdp::occupant::occupant;
@@ -35,7 +36,10 @@ fn apart(work: impl FnOnce(PathBuf) + Send + 'static) {
         }
         let none = None::<&str>;
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
-        let directory = std::env::temp_dir().join(format!("guideway-pins-{}", std::process::id()));
+        // Of each test its own: a directory that one removes is unmounted in all namespaces.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Relaxed);
+        let directory = std::env::temp_dir().join(format!("guideway-pins-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         mount(Some("bpf"), &directory, Some("bpf"), MsFlags::empty(), none).unwrap();
         work(directory.clone());
@@ -67,8 +71,11 @@ fn a_program_outlives_its_process_is_replaced_in_place_and_leaves_foreign_ones_a
         assert_eq!(second.limits().services, LIMITS.services, "maps keep their sizes");
         assert_eq!(second.service(service).unwrap().policy(), Policy(0x55));
         assert_eq!(second.settings().flow_key(), [1, 2]);
+        let pin = |root: &PathBuf| inode(&link_pin(root));
+        let link = pin(&root);
         let attachment = second.attach("lo", Wish::Auto).unwrap();
         assert!(attachment.replaced && attachment.mode == Mode::Generic);
+        assert_eq!(pin(&root), link, "the pin was never away");
         let after = occupant("lo", LOOPBACK).unwrap().unwrap();
         assert_ne!(after.id, before.id);
 
@@ -106,4 +113,43 @@ fn pins_in_an_ordinary_file_system_are_refused() {
     let error = Pins::new(&root).unwrap_err().to_string();
     assert!(error.contains("mount -t bpf"), "{error}");
     std::fs::remove_dir_all(&root).unwrap();
+}
+
+/// The pin of the loopback interface's link.
+fn link_pin(root: &Path) -> PathBuf {
+    root.join(format!("v{LAYOUT_VERSION}/generic-{LOOPBACK}"))
+}
+
+fn inode(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).unwrap().ino()
+}
+
+#[test]
+fn maps_and_programs_of_another_layout_are_refused_and_left_alone() {
+    apart(|root| {
+        let pins = Pins::new(&root).unwrap();
+        drop(Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap());
+        let directory = root.join(format!("v{LAYOUT_VERSION}"));
+        // A map whose values have another size, under the name of one of ours.
+        std::fs::rename(directory.join("BACKENDS"), directory.join("SERVICES")).unwrap();
+        let before = inode(&directory.join("SERVICES"));
+        match Balancer::load_pinned(&LIMITS, [1, 2], &pins) {
+            Err(error @ Error::Layout { .. }) => {
+                let text = error.to_string();
+                assert!(text.contains("SERVICES") && text.contains("64") && text.contains("192"), "{text}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(inode(&directory.join("SERVICES")), before);
+        // A program of an older layout that still forwards.
+        let older = root.join("v1");
+        std::fs::create_dir(&older).unwrap();
+        std::fs::rename(directory.join("SLOTS"), older.join("native-7")).unwrap();
+        let error = Pins::new(&root).unwrap_err().to_string();
+        assert!(error.contains("v1") && error.contains("another version"), "{error}");
+        std::fs::remove_file(older.join("native-7")).unwrap();
+        Pins::new(&root).unwrap().remove().unwrap();
+        std::fs::remove_dir(&older).unwrap();
+    });
 }

@@ -85,8 +85,13 @@ fn bare(manifest: &mut Table) {
         dependencies.retain(|_, value| !optional(value));
     }
     if let Some(Value::Table(features)) = manifest.get_mut("features") {
+        let names: Vec<String> = features.iter().map(|(name, _)| name.clone()).collect();
         for (_, asks_for) in features.iter_mut() {
-            *asks_for = Value::Array(Vec::new());
+            if let Value::Array(asks_for) = asks_for {
+                asks_for.retain(|other| {
+                    other.as_str().is_some_and(|other| names.iter().any(|name| name == other))
+                });
+            }
         }
     }
 }

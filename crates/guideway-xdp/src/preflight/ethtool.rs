@@ -1,0 +1,110 @@
+//! What an interface's driver says of itself, by the `SIOCETHTOOL` call (linux/ethtool.h).
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::libc;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+nix::ioctl_readwrite_bad!(ethtool, libc::SIOCETHTOOL, libc::ifreq);
+
+/// One interface.
+pub(super) struct Driver<'a> {
+    socket: OwnedFd,
+    interface: &'a str,
+}
+
+/// A question with four bytes for an answer.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub(super) enum Flag {
+    /// `ETHTOOL_GGRO`: whether received packets are joined in software.
+    Gro = 0x2b,
+    /// `ETHTOOL_GFLAGS`: more of them, as bits.
+    More = 0x25,
+}
+
+/// Bits of [`Flag::More`]: tags of VLANs are taken off by the card; packets are joined by the card.
+pub(super) const VLAN_TAGS: u32 = 1 << 8;
+pub(super) const LARGE_RECEIVE: u32 = 1 << 15;
+
+impl<'a> Driver<'a> {
+    pub(super) fn of(interface: &'a str) -> io::Result<Driver<'a>> {
+        let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+        Ok(Driver { socket, interface })
+    }
+
+    /// The driver's name.
+    pub(super) fn name(&self) -> Option<String> {
+        let mut answer = DriverInfo { command: GET_DRIVER, name: [0; 32], rest: [0; 160] };
+        self.ask(&mut answer).ok()?;
+        let end = answer.name.iter().position(|byte| *byte == 0).unwrap_or(answer.name.len());
+        Some(String::from_utf8_lossy(answer.name.get(..end)?).into_owned())
+    }
+
+    /// A setting, if the driver has it.
+    pub(super) fn flag(&self, flag: Flag) -> Option<u32> {
+        let mut answer = Value { command: flag as u32, data: 0 };
+        self.ask(&mut answer).ok()?;
+        Some(answer.data)
+    }
+
+    /// Queues that receive, and how many there can be.
+    pub(super) fn receive_queues(&self) -> Option<(u32, u32)> {
+        let mut answer = Channels { command: GET_CHANNELS, words: [0; 8] };
+        self.ask(&mut answer).ok()?;
+        let [most_rx, _, _, most_combined, rx, _, _, combined] = answer.words;
+        Some((rx + combined, most_rx + most_combined))
+    }
+
+    fn ask<T: Question>(&self, question: &mut T) -> io::Result<()> {
+        let mut request = libc::ifreq {
+            ifr_name: [0; libc::IFNAMSIZ],
+            ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: std::ptr::from_mut(question).cast() },
+        };
+        if self.interface.len() >= request.ifr_name.len() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        for (to, from) in request.ifr_name.iter_mut().zip(self.interface.bytes()) {
+            *to = from as libc::c_char;
+        }
+        // SAFETY: each question is laid out as its command's structure, which the kernel reads and fills; it and the
+        // request live until the call returns.
+        unsafe { ethtool(self.socket.as_raw_fd(), &raw mut request) }?;
+        Ok(())
+    }
+}
+
+/// A structure of linux/ethtool.h, whose first word is the command.
+trait Question {}
+
+const GET_DRIVER: u32 = 0x03;
+const GET_CHANNELS: u32 = 0x3c;
+
+/// `struct ethtool_drvinfo`: the command, the driver's name, and what nobody asks here.
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    name: [u8; 32],
+    rest: [u8; 160],
+}
+
+/// `struct ethtool_value`.
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
+}
+
+/// `struct ethtool_channels`: largest numbers of receive, transmit, other and combined channels, then the present ones.
+#[repr(C)]
+struct Channels {
+    command: u32,
+    words: [u32; 8],
+}
+
+impl Question for DriverInfo {}
+impl Question for Value {}
+impl Question for Channels {}
+
+const _: () = assert!(size_of::<DriverInfo>() == 196 && size_of::<Channels>() == 36);

@@ -1,0 +1,338 @@
+//! Whether an interface can run the program, and in which mode.
+
+use std::path::Path;
+
+use guideway_forward::record::LAYOUT_VERSION;
+use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+
+use super::ethtool::{Driver, Flag, LARGE_RECEIVE, VLAN_TAGS};
+use super::features::Features;
+use super::{Finding, InterfaceReport, Subject};
+use crate::attach::{Mode, Wish};
+use crate::memory::possible_cpus;
+use crate::occupant::{link, occupant};
+use crate::peer::peer;
+
+/// What fits one page beside the head room that every driver leaves and what the kernel keeps behind the frame: 4,096
+/// less 256, 320 and an Ethernet header with two tags. The program takes frames of one page only.
+const LARGEST_MTU: u32 = 4_096 - 256 - 320 - 22;
+
+/// What the largest tunnel of IPv4 in IPv4 adds.
+const TUNNEL_BYTES: u32 = 20;
+
+pub(super) fn examine(name: &str, wish: Wish, pins: &Path) -> InterfaceReport {
+    let subject = || Subject::Interface(name.to_owned());
+    let report = |mode, findings| InterfaceReport { interface: name.to_owned(), mode, findings };
+    let Ok(index) = nix::net::if_::if_nametoindex(name) else {
+        let cause = "there is no such interface in this network namespace";
+        return report(None, vec![Finding::fail(subject(), cause, "ip link")]);
+    };
+    let link = match link(index) {
+        Ok(link) => link,
+        Err(error) => {
+            let cause = format!("the kernel tells nothing of it: {error}");
+            return report(None, vec![Finding::fail(subject(), cause, "ip link show dev")]);
+        }
+    };
+    let driver = Driver::of(name).ok();
+    let seen = Seen {
+        name,
+        up: link.header.flags.contains(LinkFlags::Up),
+        mtu: mtu(&link),
+        is_vlan: is_vlan(&link),
+        driver: driver.as_ref().and_then(Driver::name).unwrap_or_default(),
+        features: Features::of(index),
+        objection: peer(name, index).ok().and_then(|peer| peer.objection()),
+        gro: driver.as_ref().and_then(|driver| driver.flag(Flag::Gro)).is_some_and(|value| value != 0),
+        flags: driver.as_ref().and_then(|driver| driver.flag(Flag::More)).unwrap_or(0),
+        queues: driver.as_ref().and_then(Driver::receive_queues),
+        cpus: possible_cpus(),
+    };
+    let mut findings = vec![seen.state()];
+    findings.push(program(name, index, pins));
+    let (mode, why) = seen.mode(wish);
+    findings.extend(why);
+    if let Some(mode) = mode {
+        findings.extend(seen.in_mode(mode));
+    }
+    findings.extend(seen.size());
+    report(mode, findings)
+}
+
+/// What is known of the interface.
+struct Seen<'a> {
+    name: &'a str,
+    up: bool,
+    mtu: u32,
+    is_vlan: bool,
+    driver: String,
+    /// `None` where the kernel does not tell.
+    features: Option<Features>,
+    /// What the other end of a pair has against native mode.
+    objection: Option<String>,
+    gro: bool,
+    flags: u32,
+    queues: Option<(u32, u32)>,
+    cpus: u32,
+}
+
+impl Seen<'_> {
+    fn subject(&self) -> Subject {
+        Subject::Interface(self.name.to_owned())
+    }
+
+    fn state(&self) -> Finding {
+        let name = self.name;
+        if !self.up {
+            let remedy = format!("ip link set dev {name} up");
+            return Finding::warn(self.subject(), "it is down", remedy);
+        }
+        let driver = if self.driver.is_empty() { "no driver of its own" } else { &self.driver };
+        Finding::ok(self.subject(), format!("it is up: {driver}, MTU {}", self.mtu))
+    }
+
+    /// The mode in which the program would run, and what speaks against native mode.
+    fn mode(&self, wish: Wish) -> (Option<Mode>, Vec<Finding>) {
+        let against = self.against_native();
+        match wish {
+            Wish::Exactly(Mode::Generic) => (Some(Mode::Generic), vec![self.slow(None)]),
+            _ if against.is_empty() => {
+                let told = match self.features {
+                    Some(_) => "mode native: the driver runs programs",
+                    None => {
+                        "mode native, if the driver runs programs: this kernel, before 6.3, does not tell"
+                    }
+                };
+                (Some(Mode::Native), vec![Finding::ok(self.subject(), told)])
+            }
+            Wish::Exactly(Mode::Native) => {
+                let fail = |(cause, remedy)| Finding::fail(self.subject(), cause, remedy);
+                (None, against.into_iter().map(fail).collect())
+            }
+            Wish::Auto => {
+                let mut findings = vec![self.slow(Some("native mode is not to be had"))];
+                let warn = |(cause, remedy)| Finding::warn(self.subject(), cause, remedy);
+                findings.extend(against.into_iter().map(warn));
+                (Some(Mode::Generic), findings)
+            }
+        }
+    }
+
+    fn slow(&self, why: Option<&str>) -> Finding {
+        let because = why.map_or(String::new(), |why| format!(", because {why}"));
+        Finding::warn(
+            self.subject(),
+            format!(
+                "mode generic{because}: every packet is made a socket buffer first, which takes most of its time"
+            ),
+            "use an interface whose driver runs programs, for speed",
+        )
+    }
+
+    /// Causes and remedies.
+    fn against_native(&self) -> Vec<(String, String)> {
+        let name = self.name;
+        let mut against = Vec::new();
+        if self.is_vlan {
+            against.push((
+                "it is a VLAN's interface, which runs no programs".to_owned(),
+                "attach to the interface below it (`ip -d link show` names it after @): tags are understood"
+                    .to_owned(),
+            ));
+        } else if self.features.is_some_and(|features| !features.runs_programs()) {
+            against.push((
+                format!("the driver ({}) runs no programs", self.driver),
+                "use --mode generic, or a card whose driver runs them".to_owned(),
+            ));
+        }
+        if self.mtu > LARGEST_MTU {
+            against.push((
+                format!(
+                    "its MTU {} is above {LARGEST_MTU}, the most that fits one page with a program",
+                    self.mtu
+                ),
+                format!("ip link set dev {name} mtu {LARGEST_MTU} (jumbo frames need --mode generic)"),
+            ));
+        }
+        if self.flags & LARGE_RECEIVE != 0 {
+            against.push((
+                "the card joins packets that it receives (LRO) before a program sees them".to_owned(),
+                format!("ethtool -K {name} lro off"),
+            ));
+        }
+        if let Some(objection) = &self.objection {
+            against.push((
+                objection.clone(),
+                format!("attach a program to the other end of {name}, or use --mode generic"),
+            ));
+        }
+        against
+    }
+
+    fn in_mode(&self, mode: Mode) -> Vec<Finding> {
+        let name = self.name;
+        let mut findings = Vec::new();
+        if mode == Mode::Generic && self.gro {
+            findings.push(Finding::fail(
+                self.subject(),
+                "packets are joined (GRO) before a program in generic mode sees them, and then fit no tunnel",
+                format!("ethtool -K {name} gro off"),
+            ));
+        }
+        if mode == Mode::Native && self.flags & VLAN_TAGS != 0 && self.driver != "veth" {
+            findings.push(Finding::warn(
+                self.subject(),
+                "the card takes tags of VLANs off, so that the program neither sees nor sends them",
+                format!("ethtool -K {name} rxvlan off (if there are VLANs)"),
+            ));
+        }
+        if let Some((queues, most)) = self.queues.filter(|(queues, _)| *queues > 0) {
+            findings.push(if queues < self.cpus {
+                let remedy = match most.min(self.cpus) {
+                    more if more > queues => format!("ethtool -L {name} combined {more}"),
+                    _ => "the card has no more: use one with more queues, if the CPUs get busy".to_owned(),
+                };
+                let cause =
+                    format!("{queues} receive queue(s) for {} CPUs: the others forward nothing", self.cpus);
+                Finding::warn(self.subject(), cause, remedy)
+            } else {
+                Finding::ok(self.subject(), format!("{queues} receive queues for {} CPUs", self.cpus))
+            });
+        }
+        findings
+    }
+
+    fn size(&self) -> Option<Finding> {
+        let name = self.name;
+        (self.mtu < 1_500 + TUNNEL_BYTES).then(|| {
+            Finding::warn(
+                self.subject(),
+                format!(
+                    "full-size packets of 1,500 bytes do not fit a tunnel in MTU {}: clients are told {} and send them again",
+                    self.mtu,
+                    self.mtu.saturating_sub(TUNNEL_BYTES)
+                ),
+                format!(
+                    "ip link set dev {name} mtu {} towards the backends, if the network carries it; or let backends clamp \
+                     segments (`guideway backend up`)",
+                    1_500 + 60
+                ),
+            )
+        })
+    }
+}
+
+/// Whose program is there.
+fn program(name: &str, index: u32, pins: &Path) -> Finding {
+    let subject = Subject::Interface(name.to_owned());
+    let ours = pins.join(format!("v{LAYOUT_VERSION}"));
+    let pinned = |mode: Mode| ours.join(format!("{}-{index}", mode.as_str())).exists();
+    match occupant(name, index) {
+        Ok(None) => Finding::ok(subject, "no XDP program is attached"),
+        Ok(Some(found))
+            if found.name == crate::balancer::PROGRAM && (pinned(Mode::Native) || pinned(Mode::Generic)) =>
+        {
+            Finding::ok(subject, format!("guideway's program is attached (id {})", found.id))
+        }
+        Ok(Some(found)) => Finding::fail(
+            subject,
+            format!(
+                "another XDP program is attached: id {}, name `{}`; it is left alone",
+                found.id, found.name
+            ),
+            format!("its own tool, or ip link set dev {name} xdp off"),
+        ),
+        Err(error) => Finding::fail(subject, error.to_string(), "ip -d link show"),
+    }
+}
+
+fn mtu(link: &LinkMessage) -> u32 {
+    let mtu = |attribute: &LinkAttribute| match attribute {
+        LinkAttribute::Mtu(mtu) => Some(*mtu),
+        _ => None,
+    };
+    link.attributes.iter().find_map(mtu).unwrap_or(0)
+}
+
+fn is_vlan(link: &LinkMessage) -> bool {
+    link.attributes.iter().any(|attribute| match attribute {
+        LinkAttribute::LinkInfo(info) => info.contains(&LinkInfo::Kind(InfoKind::Vlan)),
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Grade;
+    use super::*;
+
+    fn card() -> Seen<'static> {
+        Seen {
+            name: "eth0",
+            up: true,
+            mtu: 1_500,
+            is_vlan: false,
+            driver: "mlx5_core".into(),
+            features: None,
+            objection: None,
+            gro: true,
+            flags: 0,
+            queues: Some((8, 64)),
+            cpus: 8,
+        }
+    }
+
+    fn causes(findings: &[Finding], grade: Grade) -> String {
+        let those = findings.iter().filter(|finding| finding.grade == grade);
+        those
+            .map(|finding| format!("{}|{}\n", finding.cause, finding.remedy.clone().unwrap_or_default()))
+            .collect()
+    }
+
+    #[test]
+    fn a_good_card_runs_it_natively() {
+        let (mode, findings) = card().mode(Wish::Auto);
+        assert_eq!(mode, Some(Mode::Native));
+        assert!(findings.iter().all(|finding| finding.grade == Grade::Ok));
+        assert!(card().in_mode(Mode::Native).iter().all(|finding| finding.grade == Grade::Ok));
+    }
+
+    #[test]
+    fn what_forbids_native_mode_fails_it_and_is_told_when_it_is_given_up() {
+        let bad = [
+            (Seen { mtu: 9_000, ..card() }, "MTU 9000", "mtu 3498"),
+            (Seen { flags: LARGE_RECEIVE, ..card() }, "LRO", "ethtool -K eth0 lro off"),
+            (Seen { is_vlan: true, ..card() }, "VLAN", "below it"),
+        ];
+        for (seen, cause, remedy) in bad {
+            let (mode, findings) = seen.mode(Wish::Exactly(Mode::Native));
+            let failed = causes(&findings, Grade::Fail);
+            assert!(mode.is_none() && failed.contains(cause) && failed.contains(remedy), "{failed}");
+            let (mode, findings) = seen.mode(Wish::Auto);
+            let warned = causes(&findings, Grade::Warn);
+            assert!(
+                mode == Some(Mode::Generic) && warned.contains("mode generic") && warned.contains(cause),
+                "{warned}"
+            );
+        }
+    }
+
+    #[test]
+    fn too_few_queues_and_tags_taken_off_are_warned_of() {
+        let few = Seen { queues: Some((2, 4)), flags: VLAN_TAGS, ..card() };
+        let warned = causes(&few.in_mode(Mode::Native), Grade::Warn);
+        assert!(warned.contains("ethtool -L eth0 combined 4") && warned.contains("rxvlan off"), "{warned}");
+    }
+
+    #[test]
+    fn joined_packets_fail_generic_mode() {
+        let failed = causes(&card().in_mode(Mode::Generic), Grade::Fail);
+        assert!(failed.contains("ethtool -K eth0 gro off"), "{failed}");
+    }
+
+    #[test]
+    fn a_link_without_room_for_the_tunnel_is_told_with_the_size_that_fits() {
+        assert!(card().size().is_some_and(|finding| finding.cause.contains("told 1480")));
+        assert!(Seen { mtu: 1_560, ..card() }.size().is_none());
+    }
+}
