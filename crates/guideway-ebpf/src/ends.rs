@@ -1,7 +1,8 @@
 //! A backend host's maps, and [`guideway_forward::tunnel_end::TunnelEnd`] over them.
 
 use aya_ebpf::bindings::{BPF_F_NO_PREALLOC, BPF_F_RDONLY_PROG};
-use aya_ebpf::btf_maps::{Array, HashMap, PerCpuArray};
+use aya_ebpf::btf_maps::lpm_trie::Key;
+use aya_ebpf::btf_maps::{Array, HashMap, LpmTrie, PerCpuArray};
 use aya_ebpf::macros::btf_map;
 use guideway_forward::record::Tally;
 use guideway_forward::tunnel_end::{Clamped, EndOutcome, EndSettings, Role, TunnelEnd};
@@ -19,6 +20,13 @@ pub static ADDRESSES: HashMap<
     MAX_ADDRESSES,
     { (BPF_F_RDONLY_PROG | BPF_F_NO_PREALLOC) as usize },
 > = HashMap::new();
+
+/// How many prefixes of sources there may be.
+const MAX_SOURCES: usize = 1_024;
+
+/// Where tunnels may come from, if not from everywhere.
+#[btf_map]
+pub static SOURCES: LpmTrie<[u8; 16], u32, MAX_SOURCES> = LpmTrie::new();
 
 /// What the host is set to.
 #[btf_map]
@@ -47,6 +55,20 @@ impl TunnelEnd for Host {
         // SAFETY: elements are changed by whole words only.
         unsafe { ADDRESSES.get(address) }.copied().unwrap_or(Role::NONE)
     }
+
+    #[inline(always)]
+    fn is_known_source(&self, address: &[u8; 16]) -> bool {
+        let place = Aligned { _gap: 0, key: Key::new(128, *address) };
+        SOURCES.get(&place.key).is_some()
+    }
+}
+
+/// A key whose address lies at a multiple of eight: it is copied by whole words, and the verifier wants those aligned on
+/// the stack.
+#[repr(C, align(8))]
+struct Aligned {
+    _gap: u32,
+    key: Key<[u8; 16]>,
 }
 
 /// Counts a packet that came.

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 const OWN: Address = Address::v4([10, 0, 0, 1]);
 const VIP: Address = Address::v4([192, 0, 2, 10]);
+const BALANCER: Address = Address::v4([10, 0, 1, 1]);
 const MARK: u32 = 7;
 const ROOM: usize = 64;
 const TUNNELS: [Tunnel; 4] = [Tunnel::Ipip, Tunnel::Gre, Tunnel::GueDirect, Tunnel::GueHeader];
@@ -37,6 +38,10 @@ impl TunnelEnd for Host {
             Role::NONE
         }
     }
+
+    fn is_known_source(&self, address: &[u8; 16]) -> bool {
+        *address == BALANCER.octets()
+    }
 }
 
 struct Prober(Backend);
@@ -47,7 +52,7 @@ impl Prober {
             state,
             address: OWN.octets(),
             tunnel,
-            outer_source: Address::v4([10, 0, 1, 1]).octets(),
+            outer_source: BALANCER.octets(),
             source_entropy_bits: 0,
             gue_port: 6080,
             mtu,

@@ -3,6 +3,7 @@
 mod end_frames;
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use end_frames::{Host, OWN, TUNNELS, VIPS, outer_end, plain, wrapped};
 use etherparse::PacketBuilder;
@@ -143,7 +144,7 @@ fn every_frame_comes_out_as_in_memory() {
         .map(|outcome| outcome.as_str())
         .filter(|name| !outcomes.contains(name))
         .collect();
-    assert_eq!(unseen, ["pass_other_tunnel", "drop_immovable"]);
+    assert_eq!(unseen, ["pass_unknown_source", "pass_other_tunnel", "drop_immovable"]);
 }
 
 #[test]
@@ -157,6 +158,33 @@ fn a_tunnel_that_is_not_taken_passes() {
         assert_eq!(outcome == EndOutcome::Decapsulated, tunnel == Tunnel::Gre);
         for which in [Which::Xdp, Which::Tc] {
             assert_eq!(programs.run(which, &frame).unwrap().1, bytes);
+        }
+    }
+}
+
+#[test]
+fn tunnels_of_unknown_sources_pass_where_sources_are_told() {
+    let mut host = Host::new();
+    host.settings.tunnels |= EndSettings::KNOWN_SOURCES;
+    let Some(mut programs) = loaded(&host) else { return };
+    let prefix = |text: &str| text.parse::<IpAddr>().unwrap();
+    let known = [(prefix("10.0.1.0"), 24), (prefix("fdfd::"), 16)];
+    // The second: of both families none that sends here.
+    for (sources, taken) in [(known, true), ([(prefix("10.0.2.0"), 24), (prefix("fd00::"), 16)], false)] {
+        programs.set_sources(&sources.into()).unwrap();
+        for tunnel in TUNNELS {
+            for end in OWN {
+                let frame = wrapped(&plain(VIPS[0], 0), tunnel, end);
+                let (outcome, bytes) = host.decapsulate(&frame);
+                assert_eq!(outcome, EndOutcome::Decapsulated);
+                for which in [Which::Xdp, Which::Tc] {
+                    let before = programs.count(EndOutcome::UnknownSource).unwrap().packets;
+                    let output = programs.run(which, &frame).unwrap().1;
+                    assert_eq!(output, if taken { &bytes } else { &frame }[..], "{tunnel:?} {end} {which:?}");
+                    let counted = programs.count(EndOutcome::UnknownSource).unwrap().packets - before;
+                    assert_eq!(counted, u64::from(!taken));
+                }
+            }
         }
     }
 }
@@ -185,8 +213,8 @@ fn announced_segments_are_lowered_as_in_memory() {
             for syn in [true, false] {
                 let link = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
                 let ip = match from.parse().unwrap() {
-                    std::net::IpAddr::V4(from) => link.ipv4(from.octets(), [198, 51, 100, 7], 64),
-                    std::net::IpAddr::V6(from) => link.ipv6(from.octets(), [3; 16], 64),
+                    IpAddr::V4(from) => link.ipv4(from.octets(), [198, 51, 100, 7], 64),
+                    IpAddr::V6(from) => link.ipv6(from.octets(), [3; 16], 64),
                 };
                 let mut tcp = ip.tcp(80, 40_000, 7, 65_000).ack(8).options_raw(options).unwrap();
                 if syn {

@@ -233,6 +233,24 @@ fn what_makes_no_sense_is_refused_before_anything_is_changed() {
 }
 
 #[test]
+fn an_interface_that_is_made_anew_is_noticed_and_down_leaves_nothing_all_the_same() {
+    let Some(host) = Host::new("anew") else { return };
+    host.expect(0, &up(""));
+    host.program("ip", &["link", "del", "dev", "net0"]);
+    let gone = host.expect(1, "backend doctor");
+    assert!(gone.contains("there is no interface `net0`"), "{gone}");
+    let (link, _end) = veth_pair((&host.namespace, "net0"), (&host.namespace, "net1"), 1500).unwrap();
+    link.add_address("10.0.0.1/24".parse().unwrap()).unwrap();
+    let doctor = host.expect(1, "backend doctor");
+    assert!(doctor.contains("the decapsulator is no longer on net0"), "{doctor}");
+    host.expect(0, &up(""));
+    host.expect(0, "backend doctor");
+    host.program("ip", &["link", "del", "dev", "net0"]);
+    host.expect(0, "backend down");
+    host.has_no_leftovers();
+}
+
+#[test]
 fn the_clamp_moves_with_the_interface_that_answers_leave_by() {
     let Some(host) = Host::new("egress") else { return };
     let (_second, _end) = veth_pair((&host.namespace, "net1"), (&host.namespace, "net2"), 1500).unwrap();
@@ -334,7 +352,14 @@ fn the_doctor_names_what_is_wrong_and_what_to_do() {
 #[test]
 fn a_script_is_one_that_a_shell_and_nft_understand() {
     let line = "backend script --vip 192.0.2.10,2001:db8::10 --listen-on eth0 --address 10.0.0.1,2001:db8:ffff::1 --mtu 1500";
-    for more in ["", "--encap gre", "--encap ipip", "--encap gue --gue-port 6081", "--remove"] {
+    for more in [
+        "",
+        "--encap gre",
+        "--encap ipip",
+        "--encap gue --gue-port 6081",
+        "--from 10.0.1.0/24,10.0.2.1",
+        "--remove",
+    ] {
         let words = line.split_whitespace().chain(more.split_whitespace());
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_guideway")).args(words).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -348,9 +373,10 @@ fn a_script_is_one_that_a_shell_and_nft_understand() {
             assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
         }
         fs::remove_file(&file).unwrap();
-        let gue = more.is_empty() || more.contains("gue");
+        let all = more.is_empty() || more.contains("--from");
+        let gue = all || more.contains("gue");
         assert_eq!(script.contains("fou add"), gue, "{more}: {script}");
-        assert_eq!(script.contains("type gre"), more.is_empty() || more.contains("gre"), "{more}: {script}");
+        assert_eq!(script.contains("type gre"), all || more.contains("gre"), "{more}: {script}");
         if more == "--remove" {
             assert!(script.contains("ip address del 192.0.2.10/32 dev lo"), "{script}");
             continue;
@@ -370,6 +396,8 @@ fn a_script_is_one_that_a_shell_and_nft_understand() {
         }
         let listed = Program::new("nft").args(["list", "ruleset"]).succeed(&namespace, PATIENCE).unwrap();
         assert_eq!(listed.matches("maxseg size set").count(), 2, "{listed}");
+        // Of each tunnel end, IP in IP with GRE, and GUE.
+        assert_eq!(listed.matches("drop").count(), if more.contains("--from") { 4 } else { 0 }, "{listed}");
         fs::remove_file(&folder).unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! The backend's side: what comes out of the tunnel, and what is told to the client.
 //!
-//! [`decapsulate`] is strict: it takes off the outer headers of a packet that was sent to this host, for a virtual
-//! address, in a tunnel that is in use. All else stays as it came. [`clamp`] keeps the segments that a client sends small
+//! [`decapsulate`] is strict: it takes off the outer headers of a packet that was sent to this host, by a balancer if it is
+//! told which there are, for a virtual address, in a tunnel that is in use. All else stays as it came. [`clamp`] keeps the segments that a client sends small
 //! enough for the tunnel.
 
 mod outcome;
@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub struct EndSettings {
     /// The UDP port of GUE.
     pub gue_port: u16,
-    /// The tunnels that are taken: bit n is that of the [`Tunnel`] whose number is n.
+    /// The tunnels that are taken: bit n is that of the [`Tunnel`] whose number is n; and [`EndSettings::KNOWN_SOURCES`].
     pub tunnels: u16,
     /// The largest segment that servers on virtual IPv4 addresses announce, in bytes of TCP payload; 0 leaves theirs.
     pub mss_v4: u16,
@@ -30,6 +30,9 @@ pub struct EndSettings {
 impl EndSettings {
     /// Every tunnel that there is.
     pub const ALL_TUNNELS: u16 = 0b1111;
+
+    /// Takes tunnels from known sources alone: else whoever reaches the host can pretend to be any client.
+    pub const KNOWN_SOURCES: u16 = 1 << 15;
 
     /// The bit of a tunnel.
     #[inline(always)]
@@ -70,6 +73,9 @@ pub trait TunnelEnd {
 
     /// What an address is; IPv4 as `::ffff:a.b.c.d`.
     fn role(&self, address: &[u8; 16]) -> Role;
+
+    /// Whether tunnels may come from this address, where [`EndSettings::KNOWN_SOURCES`] is set; IPv4 as above.
+    fn is_known_source(&self, address: &[u8; 16]) -> bool;
 }
 
 /// Takes a packet out of its tunnel if it is one of ours. Otherwise the frame is what it was.
@@ -86,6 +92,9 @@ pub fn decapsulate<P: Packet, E: TunnelEnd>(packet: &mut P, end: &E) -> EndOutco
     }
     if !end.role(&parsed.key.dst.octets()).has(Role::OWN) {
         return EndOutcome::NotOwn;
+    }
+    if settings.tunnels & EndSettings::KNOWN_SOURCES != 0 && !end.is_known_source(&parsed.key.src.octets()) {
+        return EndOutcome::UnknownSource;
     }
     let inside = match examine(packet, &parsed, settings.gue_port) {
         Ok(inside) => inside,

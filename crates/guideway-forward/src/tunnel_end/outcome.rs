@@ -42,6 +42,8 @@ end_outcomes! {
     NotTunnelled = "pass_not_tunnelled",
     /// Passed: the tunnel does not end at an address of this host.
     NotOwn = "pass_not_own",
+    /// Passed: the tunnel comes from none of the known sources.
+    UnknownSource = "pass_unknown_source",
     /// Passed: what is inside is for none of the virtual addresses.
     NotVirtual = "pass_not_virtual",
     /// Passed: a tunnel that this host does not take.

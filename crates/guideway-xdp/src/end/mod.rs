@@ -4,12 +4,13 @@ mod attach;
 
 pub use attach::{Attached, Hook, Wish, attached, detach, is_clamped};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use aya::maps::{Array, HashMap, MapData, PerCpuArray};
+use aya::maps::lpm_trie::Key;
+use aya::maps::{Array, HashMap, LpmTrie, MapData, PerCpuArray};
 use aya::programs::{Program, ProgramError, SchedClassifier, TestRun as _, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
 use guideway_forward::record::Tally;
@@ -28,6 +29,7 @@ const TC: &str = "decap_tc";
 const CLAMP: &str = "clamp_mss";
 
 const ADDRESSES: &str = "ADDRESSES";
+const SOURCES: &str = "SOURCES";
 const SETTINGS: &str = "END_SETTINGS";
 const COUNTS: &str = "END_COUNTS";
 const CLAMP_COUNTS: &str = "CLAMP_COUNTS";
@@ -39,6 +41,7 @@ const TALLY: usize = 2;
 pub struct Decapsulator {
     ebpf: Ebpf,
     addresses: HashMap<MapData, [u8; 16], u32>,
+    sources: LpmTrie<MapData, [u8; 16], u32>,
     settings: Array<MapData, u64>,
     counts: PerCpuArray<MapData, [u64; TALLY * EndOutcome::COUNT]>,
     clamps: PerCpuArray<MapData, [u64; TALLY * Clamped::COUNT]>,
@@ -81,7 +84,7 @@ impl Decapsulator {
     pub fn load(pins: Option<&Path>) -> Result<Decapsulator, Error> {
         let mut loader = EbpfLoader::new();
         if let Some(pins) = pins {
-            for map in [ADDRESSES, SETTINGS, COUNTS, CLAMP_COUNTS] {
+            for map in [ADDRESSES, SOURCES, SETTINGS, COUNTS, CLAMP_COUNTS] {
                 loader.map_pin_path(map, pins.join(map));
             }
         }
@@ -97,6 +100,7 @@ impl Decapsulator {
         }
         Ok(Decapsulator {
             addresses: map(&mut ebpf, ADDRESSES)?,
+            sources: map(&mut ebpf, SOURCES)?,
             settings: map(&mut ebpf, SETTINGS)?,
             counts: map(&mut ebpf, COUNTS)?,
             clamps: map(&mut ebpf, CLAMP_COUNTS)?,
@@ -137,6 +141,24 @@ impl Decapsulator {
         let present: Vec<[u8; 16]> = self.addresses.keys().flatten().collect();
         for address in present.iter().filter(|address| !wanted.contains_key(*address)) {
             self.addresses.remove(address).map_err(|error| map_error(ADDRESSES, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Has tunnels come from these prefixes, of an address and a length in bits, and no others, where
+    /// [`EndSettings::KNOWN_SOURCES`] is set: first what is new, then what is gone.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn set_sources(&mut self, sources: &BTreeSet<(IpAddr, u8)>) -> Result<(), Error> {
+        let wanted: BTreeSet<(u32, [u8; 16])> = sources.iter().map(|source| prefix(*source)).collect();
+        for (bits, address) in &wanted {
+            let inserted = self.sources.insert(&Key::new(*bits, *address), 1, 0);
+            inserted.map_err(|error| map_error(SOURCES, &error))?;
+        }
+        let present: Vec<_> = self.sources.keys().flatten().collect();
+        for key in present.iter().filter(|key| !wanted.contains(&(key.prefix_len(), key.data()))) {
+            self.sources.remove(key).map_err(|error| map_error(SOURCES, &error))?;
         }
         Ok(())
     }
@@ -221,6 +243,15 @@ impl Decapsulator {
 
 /// Bytes that a frame may grow by in a test run; the programs only take off.
 const ROOM: usize = 64;
+
+/// A prefix as the map has it: IPv4 within the addresses that are written `::ffff:a.b.c.d`.
+fn prefix((address, bits): (IpAddr, u8)) -> (u32, [u8; 16]) {
+    let bits = u32::from(bits) + if address.is_ipv4() { 96 } else { 0 };
+    // Bits behind the prefix are none of it.
+    let mask = u128::MAX.checked_shl(128_u32.saturating_sub(bits)).unwrap_or(0);
+    let address = u128::from_be_bytes(Address::from(address).octets()) & mask;
+    (bits.min(128), address.to_be_bytes())
+}
 
 fn sum<'a, const N: usize>(cpus: impl Iterator<Item = &'a [u64; N]>, index: u32) -> Tally {
     let at = TALLY * index as usize;

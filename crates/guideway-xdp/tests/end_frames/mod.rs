@@ -12,6 +12,8 @@ use guideway_wire::{Address, EncapSpec, MacAddr, Outer, SliceFrame, Tunnel, pars
 pub const GUE_PORT: u16 = 6080;
 pub const OWN: [&str; 2] = ["10.0.0.1", "2001:db8:ffff::1"];
 pub const VIPS: [&str; 2] = ["192.0.2.10", "2001:db8::10"];
+/// What [`wrapped`] sends from.
+pub const SOURCES: [&str; 2] = ["10.0.1.1", "fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd"];
 pub const CLIENT: [&str; 2] = ["198.51.100.7", "2001:db8:100::7"];
 pub const TUNNELS: [Tunnel; 4] = [Tunnel::Ipip, Tunnel::Gre, Tunnel::GueDirect, Tunnel::GueHeader];
 
@@ -51,6 +53,10 @@ impl TunnelEnd for Host {
 
     fn role(&self, address: &[u8; 16]) -> Role {
         self.roles.get(&Address::v6(*address).to_ip()).copied().unwrap_or(Role::NONE)
+    }
+
+    fn is_known_source(&self, address: &[u8; 16]) -> bool {
+        SOURCES.iter().any(|source| Address::from(source.parse::<IpAddr>().unwrap()).octets() == *address)
     }
 }
 

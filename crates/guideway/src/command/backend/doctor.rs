@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     if vips.iter().any(IpAddr::is_ipv4) {
         findings.extend(settings(&listen_on)?);
     }
-    findings.extend(programs(&args.places, &host, &listen_on));
+    findings.extend(programs(&args.places, &host, &listen_on, told.listen_on == listen_on));
     if !told.listen_on.is_empty() {
         findings.push(clamp(&args.places, &host, &told));
     }
@@ -187,13 +187,21 @@ fn settings(listen_on: &str) -> Result<Vec<Finding>, Failure> {
     Ok(findings)
 }
 
-fn programs(places: &Places, host: &Host, listen_on: &str) -> Vec<Finding> {
+/// `expected`: `up` has put a decapsulator there.
+fn programs(places: &Places, host: &Host, listen_on: &str, expected: bool) -> Vec<Finding> {
     let pins = places.pins();
     let Some(hook) = end::attached(&pins, listen_on).filter(|_| pins.is_dir()) else {
-        let mut findings = vec![Finding::warn(
-            format!("no decapsulator of ours is on {listen_on}"),
-            "`guideway backend up`, unless tunnel devices take its place: see `guideway backend script`",
-        )];
+        let mut findings = vec![if expected {
+            Finding::fail(
+                format!("the decapsulator is no longer on {listen_on}: was the interface made anew?"),
+                "`guideway backend up`",
+            )
+        } else {
+            Finding::warn(
+                format!("no decapsulator of ours is on {listen_on}"),
+                "`guideway backend up`, unless tunnel devices take its place: see `guideway backend script`",
+            )
+        }];
         if let Ok(Some(Occupant { id, name })) = occupant(listen_on, host.interface.index) {
             findings.push(Finding::warn(
                 format!("an XDP program of somebody else's is on {listen_on}: id {id}, name `{name}`"),

@@ -59,6 +59,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
             "ends": ends,
             "tunnels": setup.tunnel_words(),
             "gue_port": setup.gue_port,
+            "sources": setup.sources,
             "segment_bytes": clamp,
             "script": script,
         }))?;
@@ -152,9 +153,10 @@ fn set_up(setup: &Setup, ends: &[IpAddr], clamp: Clamp) -> String {
         line(format!("sysctl -qw net/ipv4/conf/{}/rp_filter=2", device.name));
     }
     line(String::new());
-    line("# Servers announce segments that fit the tunnel.".into());
+    let and = if setup.sources.is_empty() { "" } else { " Tunnels come from known sources alone." };
+    line(format!("# Servers announce segments that fit the tunnel.{and}"));
     line("nft -f - <<'RULES'".into());
-    for rule in rules(&setup.vips, clamp) {
+    for rule in rules(setup, ends, clamp) {
         line(rule);
     }
     line("RULES".into());
@@ -183,8 +185,9 @@ fn take_away(setup: &Setup, ends: &[IpAddr]) -> String {
     script + "exit 0\n"
 }
 
-/// The table that lowers announcements. Named, deleted and made again in one transaction.
-fn rules(vips: &[IpAddr], clamp: Clamp) -> Vec<String> {
+/// The table that lowers announcements, and drops tunnels of unknown sources. Named, deleted and made again in one
+/// transaction.
+fn rules(setup: &Setup, ends: &[IpAddr], clamp: Clamp) -> Vec<String> {
     let mut rules = vec![
         "table inet guideway_backend".to_owned(),
         "delete table inet guideway_backend".to_owned(),
@@ -192,14 +195,37 @@ fn rules(vips: &[IpAddr], clamp: Clamp) -> Vec<String> {
         "    chain output {".to_owned(),
         "        type filter hook output priority mangle; policy accept;".to_owned(),
     ];
-    for vip in vips {
+    for vip in &setup.vips {
         let (family, most) = if vip.is_ipv4() { ("ip", clamp.v4) } else { ("ip6", clamp.v6) };
         rules.push(format!(
             "        {family} saddr {vip} tcp flags & syn == syn tcp option maxseg size > {most} tcp option maxseg size set {most}"
         ));
     }
-    rules.extend(["    }".to_owned(), "}".to_owned()]);
+    rules.push("    }".to_owned());
+    if !setup.sources.is_empty() {
+        rules.push("    chain input {".to_owned());
+        rules.push("        type filter hook input priority raw; policy accept;".to_owned());
+        rules.extend(ends.iter().flat_map(|end| only_known(setup, end)));
+        rules.push("    }".to_owned());
+    }
+    rules.push("}".to_owned());
     rules
+}
+
+/// The rules that drop what comes to `end` through a tunnel of an unknown source. 4, 41 and 47 are the protocols of
+/// IP in IP, of both families, and of GRE.
+fn only_known(setup: &Setup, end: &IpAddr) -> [String; 2] {
+    let family = if end.is_ipv4() { "ip" } else { "ip6" };
+    let known = setup.sources.iter().filter(|source| source.addr().is_ipv4() == end.is_ipv4());
+    let known: Vec<_> = known.map(ToString::to_string).collect();
+    // None of this family: whatever comes is unknown.
+    let unknown = if known.is_empty() {
+        String::new()
+    } else {
+        format!(" {family} saddr != {{ {} }}", known.join(", "))
+    };
+    let rule = |what: &str| format!("        {family} daddr {end} {what}{unknown} drop");
+    [rule("meta l4proto { 4, 41, 47 }"), rule(&format!("udp dport {}", setup.gue_port))]
 }
 
 const fn length(address: &IpAddr) -> u8 {

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use guideway_forward::tunnel_end::EndSettings;
 use guideway_wire::encap::overhead;
 use guideway_wire::{IpVersion, Tunnel, gue};
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -56,6 +57,9 @@ pub(crate) struct Setup {
     /// A tunnel to take; unless given, all of them
     #[arg(long = "encap", value_name = "TUNNEL", value_delimiter = ',')]
     pub(crate) encapsulations: Vec<Encapsulation>,
+    /// Where tunnels may come from: balancers' outer addresses or their prefixes; unless given, everywhere
+    #[arg(long = "from", value_name = "PREFIX", value_delimiter = ',', value_parser = prefix)]
+    pub(crate) sources: Vec<IpNet>,
     /// The UDP port of GUE
     #[arg(long, value_name = "PORT", default_value_t = gue::PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) gue_port: u16,
@@ -142,13 +146,23 @@ impl Setup {
     /// As the programs are told.
     pub(crate) fn settings(&self, clamp: Clamp) -> EndSettings {
         let bits = self.tunnels().iter().map(|encapsulation| EndSettings::bit(encapsulation.tunnel()));
+        let known = if self.sources.is_empty() { 0 } else { EndSettings::KNOWN_SOURCES };
         EndSettings {
             gue_port: self.gue_port,
-            tunnels: bits.fold(0, |all, bit| all | bit),
+            tunnels: bits.fold(known, |all, bit| all | bit),
             mss_v4: clamp.v4,
             mss_v6: clamp.v6,
         }
     }
+}
+
+/// A prefix, or an address alone.
+fn prefix(text: &str) -> Result<IpNet, String> {
+    let address = || text.parse::<IpAddr>().map(IpNet::from);
+    let prefix = text.parse().or_else(|_| address());
+    prefix
+        .map(|prefix: IpNet| prefix.trunc())
+        .map_err(|_| "neither an address nor a prefix, like 10.0.1.0/24".to_owned())
 }
 
 impl fmt::Display for Clamp {
@@ -173,6 +187,7 @@ mod tests {
             egress: None,
             addresses: Vec::new(),
             encapsulations: encapsulations.to_vec(),
+            sources: Vec::new(),
             gue_port: gue::PORT,
             mtu: None,
         }
@@ -197,6 +212,16 @@ mod tests {
         let twice = Setup { vips: vec![vip, vip], ..setup(&[]) };
         assert_eq!(twice.checked().unwrap().vips, [vip]);
         assert!(Setup { addresses: vec![vip], ..twice }.checked().is_err());
+    }
+
+    #[test]
+    fn a_source_is_an_address_or_a_prefix() {
+        for (text, meant) in
+            [("10.0.1.1", "10.0.1.1/32"), ("10.0.1.1/24", "10.0.1.0/24"), ("fd00::/8", "fd00::/8")]
+        {
+            assert_eq!(prefix(text).unwrap().to_string(), meant);
+        }
+        assert!(prefix("10.0.1").is_err() && prefix("10.0.1.0/33").is_err());
     }
 
     #[test]

@@ -38,6 +38,7 @@ Exit codes:
 Examples:
   guideway backend up --vip 192.0.2.10,2001:db8::10 --listen-on eth0
   guideway backend up --vip 192.0.2.10 --listen-on eth0 --egress eth1 --encap gue --mtu 1500
+  guideway backend up --vip 192.0.2.10 --listen-on eth0 --from 10.0.1.0/24
   guideway backend up --vip 192.0.2.10 --listen-on eth0 --attach tc --json")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -105,6 +106,9 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     addresses(&host, &mut record, &mut log, &path)?;
     if log.is_for_people() {
         writeln!(log.screen, "tunnels end at {}", list(&ends))?;
+        if !setup.sources.is_empty() {
+            writeln!(log.screen, "and come from {} alone", list(&setup.sources))?;
+        }
         writeln!(log.screen, "segments announced at {} are at most {clamp}", setup.egress())?;
     }
     log.end(json!({
@@ -115,6 +119,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         "ends": ends,
         "tunnels": setup.tunnel_words(),
         "gue_port": setup.gue_port,
+        "sources": setup.sources,
         "segment_bytes": clamp,
     }))?;
     Ok(Outcome::Ok)
@@ -133,6 +138,8 @@ fn programs(
     let pins = args.places.make_pins()?;
     let attach = |record: &mut Record| {
         let mut programs = Decapsulator::load(Some(&pins)).map_err(Failure::failed)?;
+        let sources = setup.sources.iter().map(|source| (source.addr(), source.prefix_len()));
+        programs.set_sources(&sources.collect()).map_err(Failure::failed)?;
         programs.set(&setup.settings(record.clamp)).map_err(Failure::failed)?;
         programs.set_addresses(&roles(&setup.vips, ends)).map_err(Failure::failed)?;
         // Written at each step, so that `down` knows even of half a set-up.
@@ -216,6 +223,6 @@ fn roles(vips: &[IpAddr], ends: &[IpAddr]) -> BTreeMap<IpAddr, Role> {
     own.chain(vips.iter().map(|address| (*address, Role::VIRTUAL))).collect()
 }
 
-pub(crate) fn list(addresses: &[IpAddr]) -> String {
-    addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ")
+pub(crate) fn list(things: &[impl ToString]) -> String {
+    things.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
