@@ -4,7 +4,7 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Parser, Subcommand};
 
-use crate::command::{backend, check, completions, lab, man, replay, run, schema, table};
+use crate::command::{backend, bench, check, completions, doctor, lab, man, replay, run, schema, table};
 
 /// What every help page ends with.
 pub(crate) const EXIT_CODES: &str = "\
@@ -38,6 +38,9 @@ pub(crate) enum Command {
     Check(check::Args),
     /// Put a capture through the balancer and write what would leave; needs no privileges
     Replay(replay::Args),
+    Doctor(doctor::Args),
+    /// Measure the kernel's packet path on this machine
+    Bench(bench::Args),
     /// Experiments: what the documents quote, computed again
     Lab(lab::Args),
     /// Set up the host of a backend, take that away again, examine it

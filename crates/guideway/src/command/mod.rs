@@ -1,8 +1,10 @@
 //! The commands, one module each.
 
 pub(crate) mod backend;
+pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod doctor;
 pub(crate) mod lab;
 pub(crate) mod man;
 pub(crate) mod replay;
@@ -22,6 +24,8 @@ pub(crate) fn run(command: Command, screen: &mut Screen) -> Result<Outcome, Fail
         Command::Backend(args) => backend::run(&args, screen),
         Command::Check(args) => check::run(&args, screen),
         Command::Replay(args) => replay::run(&args, screen),
+        Command::Bench(args) => bench::run(&args, screen),
+        Command::Doctor(args) => doctor::run(&args, screen),
         Command::Lab(args) => lab::run(&args, screen),
         Command::Schema(args) => schema::run(&args, screen),
         Command::Completions(args) => completions::run(&args, screen),

@@ -1,0 +1,206 @@
+//! The figures of `guideway bench xdp`.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::cases::{Case, Goal, MANY_FLOWS};
+use crate::columns::{Align, Columns};
+use crate::screen::{Screen, Style};
+
+/// All that was measured.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    machine: String,
+    kernel: String,
+    rounds: u32,
+    packets_a_round: u32,
+    cases: Vec<Row>,
+    /// Where the time of an established flow goes; each step less the one before it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    steps: Vec<StepRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_steps: Option<String>,
+}
+
+/// A case as it was measured, nanoseconds.
+pub(super) struct Timed {
+    name: &'static str,
+    goal: Goal,
+    net: f64,
+    median: f64,
+    harness: f64,
+}
+
+/// A step as it was measured, nanoseconds from the beginning.
+pub(super) struct Step {
+    name: &'static str,
+    net: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    name: &'static str,
+    net_ns: f64,
+    median_net_ns: f64,
+    harness_ns: f64,
+    goal_ns: Option<f64>,
+    of_goal: Option<f64>,
+    of_base: Option<f64>,
+    met: Option<bool>,
+}
+
+#[derive(Debug, Serialize)]
+struct StepRow {
+    name: &'static str,
+    net_ns: f64,
+    until_here_ns: f64,
+}
+
+impl Timed {
+    pub(super) fn new(case: &Case, rounds: &[(f64, f64)]) -> Timed {
+        let (net, harness) = net(rounds);
+        let mut differences: Vec<f64> = rounds.iter().map(|(with, without)| with - without).collect();
+        differences.sort_by(f64::total_cmp);
+        let median = differences.get(differences.len() / 2).copied().unwrap_or_default();
+        Timed { name: case.name, goal: case.goal, net, median, harness }
+    }
+}
+
+impl Step {
+    pub(super) fn new(name: &'static str, rounds: &[(f64, f64)]) -> Step {
+        Step { name, net: net(rounds).0 }
+    }
+}
+
+/// The fastest round with the program less the fastest without, and the latter.
+fn net(rounds: &[(f64, f64)]) -> (f64, f64) {
+    let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
+    let with = least(&mut rounds.iter().map(|(with, _)| *with));
+    let without = least(&mut rounds.iter().map(|(_, without)| *without));
+    (with - without, without)
+}
+
+impl Report {
+    pub(super) fn new(
+        timed: Vec<Timed>,
+        steps: Result<Vec<Step>, String>,
+        rounds: u32,
+        packets: u32,
+    ) -> Report {
+        let of = |name: &str| timed.iter().find(|case| case.name == name).map(|case| case.net);
+        let base = of(MANY_FLOWS);
+        let cases = timed.iter().map(|case| {
+            let goal_ns = match case.goal {
+                Goal::Within(nanoseconds) => Some(nanoseconds),
+                Goal::Times(times, name) => of(name).map(|net| net * times),
+                Goal::None => None,
+            };
+            Row {
+                name: case.name,
+                net_ns: rounded(case.net),
+                median_net_ns: rounded(case.median),
+                harness_ns: rounded(case.harness),
+                goal_ns: goal_ns.map(rounded),
+                of_goal: goal_ns.map(|goal| rounded(case.net / goal)),
+                of_base: base.map(|base| rounded(case.net / base)),
+                met: goal_ns.map(|goal| case.net <= goal),
+            }
+        });
+        let (steps, no_steps) = match steps {
+            Ok(steps) => (step_rows(&steps, base), None),
+            Err(reason) => (Vec::new(), Some(reason)),
+        };
+        Report {
+            machine: machine(),
+            kernel: first_word("/proc/sys/kernel/osrelease"),
+            rounds,
+            packets_a_round: packets,
+            cases: cases.collect(),
+            steps,
+            no_steps,
+        }
+    }
+}
+
+fn step_rows(steps: &[Step], whole: Option<f64>) -> Vec<StepRow> {
+    let meaning = |name: &'static str| match name {
+        "step_enter" => "call, books",
+        "step_parse" => "headers",
+        "step_service" => "service",
+        "step_slot" => "flow hash, slot",
+        "step_send" => "backend, outer headers",
+        other => other,
+    };
+    let mut before = 0.0;
+    let whole = whole.map(|net| ("counts", net));
+    let all = steps.iter().map(|step| (meaning(step.name), step.net)).chain(whole);
+    let row = |(name, net): (&'static str, f64)| {
+        let row = StepRow { name, net_ns: rounded(net - before), until_here_ns: rounded(net) };
+        before = net;
+        row
+    };
+    all.map(row).collect()
+}
+
+pub(super) fn table(report: &Report, screen: &mut Screen) -> io::Result<()> {
+    writeln!(screen, "{}, Linux {}", report.machine, report.kernel)?;
+    let how = format!(
+        "ns a packet, net of the harness: the fastest of {} rounds of {} packets, and the median of the rounds' differences",
+        report.rounds, report.packets_a_round
+    );
+    let how = screen.paint(Style::Faint, how);
+    writeln!(screen, "{how}\n")?;
+    let mut columns = Columns::new([
+        ("", Align::Left),
+        ("ns", Align::Right),
+        ("median", Align::Right),
+        ("of base", Align::Right),
+        ("goal", Align::Right),
+        ("of goal", Align::Right),
+        ("", Align::Left),
+    ]);
+    for row in &report.cases {
+        let ratio = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.2}"));
+        columns.row([
+            row.name.to_owned(),
+            format!("{:.1}", row.net_ns),
+            format!("{:.1}", row.median_net_ns),
+            ratio(row.of_base),
+            row.goal_ns.map_or(String::new(), |goal| format!("{goal:.0}")),
+            ratio(row.of_goal),
+            row.met.map_or("", |met| if met { "met" } else { "missed" }).to_owned(),
+        ]);
+    }
+    columns.write(screen)?;
+    writeln!(screen)?;
+    if let Some(reason) = &report.no_steps {
+        return writeln!(screen, "No breakdown by steps: {reason}");
+    }
+    writeln!(screen, "{MANY_FLOWS}, step by step:\n")?;
+    let mut columns = Columns::new([("", Align::Left), ("ns", Align::Right), ("so far", Align::Right)]);
+    for step in &report.steps {
+        columns.row([
+            step.name.to_owned(),
+            format!("{:.1}", step.net_ns),
+            format!("{:.1}", step.until_here_ns),
+        ]);
+    }
+    columns.write(screen)
+}
+
+/// Two digits after the point: what is behind them is noise.
+fn rounded(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+fn first_word(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+fn machine() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split(':').nth(1));
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    format!("{}, {cores} core(s) for this process", name.unwrap_or("an unknown processor").trim())
+}
