@@ -145,6 +145,23 @@ impl Desired {
         self.next_hops.entry(backend).or_insert(next_hop);
     }
 
+    /// Where the frames to a backend go, if that was said.
+    pub fn next_hop(&self, backend: IpAddr) -> Option<NextHop> {
+        self.next_hops.get(&backend).copied()
+    }
+
+    /// What another configuration would want of its services, with what operators said and where frames go.
+    pub fn specs_under(&self, config: &Config, board: &Board, now: Instant) -> Vec<ServiceSpec> {
+        let services = from_config::services(config).into_iter().map(|spec| (spec.name.clone(), spec));
+        let under = Self {
+            services: services.collect(),
+            overrides: self.overrides.clone(),
+            next_hops: self.next_hops.clone(),
+            ..Self::default()
+        };
+        under.services.keys().filter_map(|service| under.spec(service, board, now)).collect()
+    }
+
     /// Whether anything waits to be committed.
     pub fn is_marked(&self) -> bool {
         !self.marked.is_empty() || !self.removed.is_empty()

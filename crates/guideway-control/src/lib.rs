@@ -12,6 +12,7 @@ pub mod neighbour;
 pub mod overrides;
 pub mod printable;
 pub mod state_file;
+pub mod trial;
 
 pub mod replay;
 

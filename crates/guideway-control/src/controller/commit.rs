@@ -74,7 +74,7 @@ impl<E: Engine> Controller<E> {
         let attempt = self.check(&spec).and_then(|()| {
             let plan = self.plan(&spec, &health_of_new, removal)?;
             match self.services.contains_key(&spec.name) {
-                true => self.prepare_update(spec.clone(), plan),
+                true => self.prepare_update(spec.clone(), plan, &health_before),
                 false => self.prepare_new(spec.clone(), plan),
             }
         });
@@ -90,7 +90,7 @@ impl<E: Engine> Controller<E> {
         }
     }
 
-    fn check(&self, spec: &ServiceSpec) -> Result<(), ChangeError> {
+    pub(super) fn check(&self, spec: &ServiceSpec) -> Result<(), ChangeError> {
         let mut identities = HashSet::new();
         if let Some(twice) = spec.backends.iter().find(|backend| !identities.insert(&backend.identity)) {
             return Err(ChangeError::DuplicateBackend {
@@ -122,7 +122,7 @@ impl<E: Engine> Controller<E> {
         Ok(())
     }
 
-    fn plan(
+    pub(super) fn plan(
         &self,
         spec: &ServiceSpec,
         health_of_new: &impl Fn(&BackendSpec) -> Health,

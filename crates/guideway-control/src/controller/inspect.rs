@@ -78,6 +78,19 @@ impl<E: Engine> Controller<E> {
         (total, flows)
     }
 
+    /// The service whose table, active or prior, begins at this slot.
+    pub fn service_of_slot(&self, offset: u32) -> Option<(ServiceId, &str)> {
+        let has = |held: &&Held| {
+            held.table.offset == offset || held.prior.is_some_and(|prior| prior.region.offset == offset)
+        };
+        self.services.values().find(has).map(|held| (held.id, held.spec.name.as_str()))
+    }
+
+    /// The backend of a service with this local index.
+    pub fn identity(&self, service: ServiceId, local: u16) -> Option<&str> {
+        identity(self.services.values().find(|held| held.id == service)?, local)
+    }
+
     /// Who owns which slot of a service; `None` where there is no such service.
     pub fn table(&self, service: &str) -> Option<TableView> {
         let held = self.services.get(service)?;

@@ -16,6 +16,7 @@ mod inspect;
 mod member;
 mod next_hop;
 mod prepared;
+mod preview;
 mod publish;
 mod records;
 mod region;

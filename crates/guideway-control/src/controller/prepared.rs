@@ -111,7 +111,12 @@ impl<E: Engine> Controller<E> {
         Ok(Prepared { change, health_before: HashMap::new(), kind: Kind::New })
     }
 
-    pub(super) fn prepare_update(&mut self, spec: ServiceSpec, plan: Plan) -> Result<Prepared, ChangeError> {
+    pub(super) fn prepare_update(
+        &mut self,
+        spec: ServiceSpec,
+        plan: Plan,
+        health_before: &HashMap<String, Health>,
+    ) -> Result<Prepared, ChangeError> {
         let name = spec.name.clone();
         let unknown = || ChangeError::UnknownService { service: name.clone() };
         let (old_table, old_seed, old_places) = {
@@ -138,7 +143,14 @@ impl<E: Engine> Controller<E> {
         let voided_flows = self.flows_to_be_voided(&name, &plan);
         let engine = &self.engine;
         let held = self.services.get_mut(&name).ok_or_else(unknown)?;
-        let shares = Shares::new((&held.members, held.last_resort), (&plan.members, plan.last_resort));
+        // The checks' word may have changed with this very change; who took flows before went by the old one.
+        let mut as_before = held.members.clone();
+        for member in as_before.iter_mut().flatten().filter(|member| member.removed.is_none()) {
+            if let Some(health) = health_before.get(&member.spec.identity) {
+                member.health = *health;
+            }
+        }
+        let shares = Shares::new((&as_before, held.last_resort), (&plan.members, plan.last_resort));
         let mut members = plan.members;
         carry_counts(engine, held, &mut members, new_places);
         let listen = spec.listen.clone();

@@ -33,6 +33,16 @@ pub fn wanted(config: &Config) -> Vec<Wanted> {
         .collect()
 }
 
+/// The addresses of a service that are asked through its tunnels; `None` where none is.
+pub fn probed_vips(service: &Service) -> Option<Vec<IpAddr>> {
+    let ways = ways(service, service.health.as_ref()?);
+    let vips = ways.into_iter().filter_map(|way| match way {
+        Way::Tunnel { vip, .. } => Some(vip),
+        Way::Direct => None,
+    });
+    Some(vips.collect())
+}
+
 /// Tunnels carry both families, so each family that the service has an address of is asked through.
 fn ways(service: &Service, health: &Health) -> Vec<Way> {
     let encapsulation = service.encapsulation;

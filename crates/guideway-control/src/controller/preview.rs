@@ -1,0 +1,50 @@
+//! What a change would do, without doing it.
+
+use guideway_forward::record::NO_BACKEND;
+
+use super::shares::Shares;
+use super::spec::{BackendSpec, Health, ServiceSpec};
+use super::{ChangeError, Controller, Removal, ServiceChange};
+use crate::engine::Engine;
+
+impl<E: Engine> Controller<E> {
+    /// What [`apply`](Self::apply) would do with this service, all other services being as they are. Backends that are
+    /// new have `health_of_new`; the others have the health that they have.
+    ///
+    /// # Errors
+    /// [`ChangeError`], as the change itself would give it; of memory only what no change could ever have is told.
+    pub fn preview(
+        &self,
+        spec: &ServiceSpec,
+        health_of_new: impl Fn(&BackendSpec) -> Health,
+    ) -> Result<ServiceChange, ChangeError> {
+        self.check(spec)?;
+        let plan = self.plan(spec, &health_of_new, Removal::Drain)?;
+        let mut change = ServiceChange {
+            service: spec.name.clone(),
+            generation: 1,
+            slots: plan.size,
+            moved: 0,
+            needless: 0,
+            voided_flows: self.flows_to_be_voided(&spec.name, &plan),
+            eligible: plan.eligible.len() as u32,
+            last_resort: plan.last_resort,
+            resize_waits: plan.resize_waits,
+        };
+        let Some(held) = self.services.get(&spec.name) else { return Ok(change) };
+        let shares = Shares::new((&held.members, held.last_resort), (&plan.members, plan.last_resort));
+        let resized = plan.size != held.table.len;
+        for (slot, &owner) in plan.owners.iter().enumerate() {
+            let before = held.slot(&self.engine, slot as u32 % held.table.len).current();
+            // With another seed every flow hashes anew, so nothing can be said to stay.
+            if before == owner && plan.seed == held.seed {
+                continue;
+            }
+            change.moved += 1;
+            let asked_for = resized || plan.seed != held.seed || before == NO_BACKEND;
+            change.needless += u32::from(!asked_for && shares.is_needless(before, owner));
+        }
+        change.generation = held.generation.wrapping_add(u32::from(change.moved > 0));
+        Ok(change)
+    }
+}
