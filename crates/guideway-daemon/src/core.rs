@@ -8,18 +8,20 @@
 //! Changes mark services; marked services are committed at once after a quiet time, and otherwise once in
 //! [`COMMIT_EVERY`], so that whatever flaps costs no more than that.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use guideway_control::config::{Config, HealthVia};
+use guideway_control::config::{BackendState, Config, Encapsulation, HealthVia};
 use guideway_control::controller::{ChangeError, Controller};
 use guideway_control::desired::{Committed, Desired};
-use guideway_control::drain::{DrainEvent, Drains};
-use guideway_control::health::{Answer, Board, Change, Finding, Round, Verdict, Who};
-use guideway_control::overrides::{AdminState, Overrides};
-use guideway_forward::record::backend::NextHop;
+use guideway_control::drain::{DrainEvent, DrainKey, Drains};
+use guideway_control::health::{self, Answer, Board, Change, Finding, Round, Verdict, Who};
+use guideway_control::overrides::{AdminState, Overrides, WeightError};
+use guideway_forward::record::{self, BackendSpec, NextHop};
+use guideway_wire::{Address, Tunnel, gue};
 
+use crate::api::model::{ConfigStatus, Interface};
 use crate::engine::Plane;
 use crate::journal::{Grade, Journal, Kind};
 
@@ -50,6 +52,28 @@ pub(crate) struct Core {
     tick_at: Instant,
     /// Whether what outlives the process has changed.
     pub(crate) unsaved: Unsaved,
+    /// What does not follow from the rest.
+    pub(crate) about: About,
+    /// Changes of what is wanted so far.
+    changes: u64,
+    /// Whether tunnels of probes may have changed since they were told.
+    pub(crate) tunnels_stale: bool,
+}
+
+/// What the daemon says of itself.
+#[derive(Debug, Clone)]
+pub(crate) struct About {
+    pub(crate) started_at: SystemTime,
+    /// Since when the configuration is in force.
+    pub(crate) taken_at: SystemTime,
+    /// What forwards.
+    pub(crate) engine: &'static str,
+    pub(crate) interfaces: Vec<Interface>,
+    /// Whether checks can go through tunnels.
+    pub(crate) tunnel_probes: bool,
+    pub(crate) config: ConfigStatus,
+    /// What an operator should know all the time.
+    pub(crate) notes: Vec<String>,
 }
 
 /// What is to be written to files.
@@ -86,6 +110,7 @@ impl Core {
         controller: Controller<Plane>,
         board: Board,
         overrides: Overrides,
+        about: About,
         now: Instant,
     ) -> Self {
         Self {
@@ -99,7 +124,61 @@ impl Core {
             retry_at: None,
             tick_at: now,
             unsaved: Unsaved::default(),
+            about,
+            changes: 0,
+            tunnels_stale: true,
         }
+    }
+
+    /// What every change of what is wanted changes: of this daemon, and the number of the change.
+    pub(crate) fn revision(&self) -> String {
+        let since = self.about.started_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        format!("{:x}-{}", since.as_millis(), self.changes)
+    }
+
+    /// Says what state a backend is in, from now on and over restarts. A drain's flows end after `deadline_seconds`.
+    pub(crate) fn set_admin(
+        &mut self,
+        who: &Who,
+        admin: AdminState,
+        deadline_seconds: Option<u64>,
+        now: Instant,
+    ) {
+        let until = deadline_seconds.and_then(|seconds| {
+            SystemTime::now().checked_add(Duration::from_secs(seconds)).filter(|_| admin == AdminState::Drain)
+        });
+        let text = match deadline_seconds.filter(|_| admin == AdminState::Drain) {
+            Some(seconds) => format!("{} for {seconds} s at most", admin.as_str()),
+            None => admin.as_str().to_owned(),
+        };
+        self.operate(who, text, now, |overrides| overrides.set_admin(who, admin, until));
+    }
+
+    /// Gives a backend another weight, from now on and over restarts.
+    pub(crate) fn set_weight(&mut self, who: &Who, weight: u32, now: Instant) -> Result<(), WeightError> {
+        // Tried on a copy, so that nothing is noted of what is refused.
+        Overrides::default().set_weight(who, weight)?;
+        self.operate(who, format!("weight {weight}"), now, |overrides| {
+            // It was tried.
+            let _ = overrides.set_weight(who, weight);
+        });
+        Ok(())
+    }
+
+    /// Gives a backend back to the configuration.
+    pub(crate) fn clear_override(&mut self, who: &Who, now: Instant) {
+        self.operate(who, "as the configuration says".to_owned(), now, |overrides| {
+            overrides.clear(who);
+        });
+    }
+
+    fn operate(&mut self, who: &Who, text: String, now: Instant, change: impl FnOnce(&mut Overrides)) {
+        self.desired.with_overrides(&mut self.board, now, change);
+        self.unsaved.overrides = true;
+        self.tunnels_stale = true;
+        self.changes += 1;
+        self.journal.note_of(Grade::Info, Kind::Operator, Some(&who.service), Some(&who.backend), text);
+        self.commit(now);
     }
 
     /// Makes the first configuration what the forwarder holds.
@@ -134,11 +213,9 @@ impl Core {
 
     /// Replaces the configuration, all of it or nothing.
     pub(crate) fn reconfigure(&mut self, config: Config, now: Instant) -> Result<(), Refused> {
-        let (asked, have) = (config.flow_table_entries, self.config.flow_table_entries);
-        if asked != have {
-            return Err(Refused::FlowTable { asked, have });
-        }
+        self.accepts(&config)?;
         let before = std::mem::replace(&mut self.config, config);
+        self.changes += 1;
         self.leave_next_hops_open();
         self.configure(now);
         let Some(error) = self.commit(now) else { return Ok(()) };
@@ -161,14 +238,24 @@ impl Core {
             .collect()
     }
 
+    /// Whether this daemon can honour another configuration, as far as that can be told before.
+    pub(crate) fn accepts(&self, config: &Config) -> Result<(), Refused> {
+        let (asked, have) = (config.flow_table_entries, self.config.flow_table_entries);
+        if asked == have { Ok(()) } else { Err(Refused::FlowTable { asked, have }) }
+    }
+
     fn configure(&mut self, now: Instant) {
-        let mut config = self.config.clone();
-        // Until the kernel wraps probes, checks go to the backends' own addresses.
-        for health in config.services.iter_mut().filter_map(|service| service.health.as_mut()) {
-            health.via = HealthVia::Direct;
+        if self.about.tunnel_probes {
+            self.desired.configure(&self.config, &mut self.board, now);
+        } else {
+            let mut config = self.config.clone();
+            for health in config.services.iter_mut().filter_map(|service| service.health.as_mut()) {
+                health.via = HealthVia::Direct;
+            }
+            self.desired.configure(&config, &mut self.board, now);
         }
-        self.desired.configure(&config, &mut self.board, now);
         self.unsaved = Unsaved { health: true, overrides: true };
+        self.tunnels_stale = true;
     }
 
     /// Backends whose way is not known yet have no neighbour, rather than the one that a replay would use.
@@ -176,6 +263,36 @@ impl Core {
         for address in self.backends() {
             self.desired.assume_next_hop(address, NextHop::default());
         }
+    }
+
+    /// Which mark names which tunnel, for the program that wraps probes.
+    pub(crate) fn probe_tunnels(&self) -> BTreeMap<u32, BackendSpec> {
+        let underlay = &self.config.underlay;
+        let tunnels = self.board.probe_tunnels().filter_map(|(mark, tunnel)| {
+            let spec = BackendSpec {
+                state: record::BackendState::Active,
+                address: Address::from(tunnel.address).octets(),
+                tunnel: match tunnel.encapsulation() {
+                    Encapsulation::Ipip => Tunnel::Ipip,
+                    Encapsulation::Gre => Tunnel::Gre,
+                    Encapsulation::Gue => Tunnel::GueDirect,
+                    Encapsulation::GueHeader => Tunnel::GueHeader,
+                },
+                outer_source: Address::from(underlay.source_for(tunnel.address)?).octets(),
+                source_entropy_bits: 0,
+                gue_port: gue::PORT,
+                mtu: underlay.mtu,
+                next_hop: self.desired.next_hop(tunnel.address).unwrap_or_default(),
+            };
+            Some((mark, spec))
+        });
+        tunnels.collect()
+    }
+
+    /// The addresses that probes through tunnels go to.
+    pub(crate) fn probed_vips(&self) -> BTreeSet<IpAddr> {
+        let services = self.config.services.iter();
+        services.filter_map(health::probed_vips).flatten().collect()
     }
 
     /// The addresses of all backends.
@@ -226,6 +343,7 @@ impl Core {
 
     /// Takes where frames go.
     pub(crate) fn set_next_hops(&mut self, changes: &[(IpAddr, NextHop)]) {
+        self.tunnels_stale = true;
         for &(backend, next_hop) in changes {
             self.desired.set_next_hop(&mut self.controller, backend, next_hop);
         }
@@ -276,10 +394,44 @@ impl Core {
                 }
             }
         }
+        self.follow_deadlines(now);
         self.committed_at = Some(now);
         self.retry_at = refused.is_some().then(|| now + RETRY_EVERY);
         self.look_at_drains(now);
         refused
+    }
+
+    /// Tells the drains that operators asked for, and their deadlines.
+    fn follow_deadlines(&mut self, now: Instant) {
+        if self.desired.overrides().is_empty() && self.drains.iter().next().is_none() {
+            return;
+        }
+        let wall = SystemTime::now();
+        for service in &self.config.services {
+            for backend in &service.backends {
+                let who = Who { service: service.name.clone(), backend: backend.name.clone() };
+                let said = self.desired.overrides().of(&who);
+                let admin =
+                    said.admin.map_or(backend.state == BackendState::Draining, |a| a == AdminState::Drain);
+                let Who { service, backend: name } = who;
+                let key = DrainKey { service, backend: name, address: backend.address, removed: false };
+                if !admin {
+                    self.drains.cancel(&key);
+                    continue;
+                }
+                let known = self.drains.of(&key).copied();
+                if known.is_some_and(|drain| drain.phase.is_over()) {
+                    continue;
+                }
+                // A deadline that passed while no daemon was there is due at once.
+                let deadline = said
+                    .drain_until
+                    .and_then(|until| now.checked_add(until.duration_since(wall).unwrap_or_default()));
+                if deadline.is_some() || known.is_some_and(|drain| drain.deadline.is_some()) {
+                    self.drains.begin(key, now, deadline);
+                }
+            }
+        }
     }
 
     fn tick(&mut self, now: Instant) {

@@ -5,6 +5,7 @@ use guideway_control::controller::AdoptError;
 use guideway_control::health::probe::SetUpError;
 use guideway_control::neighbour::NetlinkError;
 
+use crate::api::ApiError;
 use crate::core::Refused;
 use crate::forwarder::ForwarderError;
 use crate::store::StoreError;
@@ -37,6 +38,9 @@ pub enum RunError {
     /// Next hops cannot be followed.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
+    /// The API cannot listen.
+    #[error(transparent)]
+    Api(#[from] ApiError),
     /// The system refuses what every daemon needs.
     #[error("cannot {doing}: {error}")]
     System {

@@ -6,13 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use guideway_soft::live::{LiveForwarder, StartError};
+use guideway_soft::memory::NoMemory;
 use guideway_soft::{Limits, Memory};
 use guideway_xdp::attach::Attachment;
 use guideway_xdp::balancer::Balancer;
 use guideway_xdp::pins::Pins;
 use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
 
+use crate::api::model::Interface;
 use crate::engine::Plane;
 use crate::options::{EngineOptions, OnExit};
 
@@ -21,27 +22,13 @@ use crate::options::{EngineOptions, OnExit};
 pub(crate) struct Forwarder {
     plane: Plane,
     held: Held,
-    ports: Vec<Port>,
+    ports: Vec<Interface>,
 }
 
 #[derive(Debug)]
 enum Held {
     Soft { live: LiveForwarder },
     Kernel { attachments: Vec<Attachment>, pins: Pins, on_exit: OnExit },
-}
-
-/// An interface that packets come by.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Port {
-    /// Its name.
-    pub(crate) interface: String,
-    /// Its index.
-    pub(crate) index: u32,
-    /// How packets are read there: `native`, `generic` or `socket`.
-    pub(crate) mode: &'static str,
-    /// Why it is not `native`, where that was tried.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) fell_back: Option<String>,
 }
 
 /// The forwarder could not be started or ended.
@@ -60,6 +47,9 @@ pub enum ForwarderError {
     /// The kernel's forwarder.
     #[error(transparent)]
     Kernel(#[from] guideway_xdp::Error),
+    /// No memory.
+    #[error(transparent)]
+    Memory(#[from] NoMemory),
     /// No random bytes.
     #[error("cannot read random bytes from /dev/urandom: {0}")]
     Random(io::Error),
@@ -80,11 +70,12 @@ impl Forwarder {
         let named = interfaces.iter().map(named).collect::<Result<Vec<_>, ForwarderError>>()?;
         match options {
             EngineOptions::Soft => {
-                let memory = Arc::new(Memory::new(limits, random_key()?));
+                let memory = Arc::new(Memory::try_new(limits, random_key()?)?);
                 memory.set_now_seconds(since_boot());
                 let indices: Vec<u32> = named.iter().map(|(_, index)| *index).collect();
                 let live = LiveForwarder::start(&memory, &indices)?;
-                let port = |(interface, index)| Port { interface, index, mode: "socket", fell_back: None };
+                let port =
+                    |(name, index)| Interface { name, index, mode: "socket".to_owned(), fell_back: None };
                 let ports = named.into_iter().map(port).collect();
                 Ok((Self { plane: Plane::Soft(memory), held: Held::Soft { live }, ports }, false))
             }
@@ -96,10 +87,10 @@ impl Forwarder {
                     .iter()
                     .map(|(interface, _)| balancer.attach(interface, *mode))
                     .collect::<Result<Vec<_>, _>>()?;
-                let port = |attachment: &Attachment| Port {
-                    interface: attachment.interface.clone(),
+                let port = |attachment: &Attachment| Interface {
+                    name: attachment.interface.clone(),
                     index: attachment.index,
-                    mode: attachment.mode.as_str(),
+                    mode: attachment.mode.as_str().to_owned(),
                     fell_back: attachment.fell_back.clone(),
                 };
                 let ports = attachments.iter().map(port).collect();
@@ -117,8 +108,16 @@ impl Forwarder {
         &self.plane
     }
 
+    /// What forwards, in a word.
+    pub(crate) fn engine(&self) -> &'static str {
+        match &self.plane {
+            Plane::Soft(_) => "soft",
+            Plane::Kernel(_) => "xdp",
+        }
+    }
+
     /// By which interfaces packets come.
-    pub(crate) fn ports(&self) -> &[Port] {
+    pub(crate) fn ports(&self) -> &[Interface] {
         &self.ports
     }
 

@@ -8,21 +8,26 @@
 //! A `kill -9` at any moment: the kernel's forwarder goes on by itself, and the next daemon takes it over with all that
 //! it holds. Verdicts, what operators said, and the configuration that was taken last lie in files, each replaced whole.
 
+mod api;
+mod apply;
 mod core;
 mod engine;
 mod error;
 mod forwarder;
 mod journal;
 mod limits;
+mod metrics;
 mod options;
 mod shell;
 mod start;
 mod store;
+mod tunnel_probes;
 mod watch;
 
 pub use crate::core::Refused;
+pub use api::{ApiError, model};
 pub use error::RunError;
 pub use forwarder::{ForwarderError, detach};
-pub use options::{DEFAULT_CONFIG, DEFAULT_STATE, EngineOptions, OnExit, Options};
+pub use options::{ApiOptions, DEFAULT_CONFIG, DEFAULT_STATE, EngineOptions, OnExit, Options};
 pub use shell::run;
 pub use store::StoreError;

@@ -1,5 +1,6 @@
 //! What the daemon is told when it is started.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use guideway_xdp::attach::Wish;
@@ -21,6 +22,21 @@ pub struct Options {
     pub interfaces: Vec<String>,
     /// Where state that outlives the process lies. The directory is made if it is not there.
     pub state: PathBuf,
+    /// Where the API listens.
+    pub api: ApiOptions,
+}
+
+/// Where the API listens, and who may come in.
+#[derive(Debug, Clone, Default)]
+pub struct ApiOptions {
+    /// The Unix socket for operators; one for readers lies beside it. `None`: none.
+    pub socket: Option<PathBuf>,
+    /// A TCP address, for who knows a token.
+    pub listen: Option<SocketAddr>,
+    /// A file with the token for operators.
+    pub token_file: Option<PathBuf>,
+    /// A file with the token for readers.
+    pub read_token_file: Option<PathBuf>,
 }
 
 /// Which forwarder, and how.

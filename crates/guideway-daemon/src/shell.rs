@@ -1,6 +1,6 @@
 //! The daemon's I/O: one loop that waits for whatever happens, tells the core, and does what the core says.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use guideway_control::config::Source;
 use guideway_control::health::Answer;
@@ -10,13 +10,15 @@ use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
+use crate::api::{Desk, Listeners, Order, Work};
 use crate::core::{Core, Unsaved};
 use crate::error::RunError;
 use crate::forwarder::Forwarder;
 use crate::journal::{Grade, Kind};
 use crate::options::{OnExit, Options};
 use crate::start::{self, Started};
-use crate::store::{LastGood, Store};
+use crate::store::Store;
+use crate::tunnel_probes::TunnelProbes;
 use crate::watch::FileWatch;
 
 /// Verdicts are written so often at most; what operators say is written at once.
@@ -42,24 +44,35 @@ pub fn run(options: &Options) -> Result<(), RunError> {
         .build()
         .map_err(RunError::system("start threads"))?;
     runtime.block_on(async {
-        let mut shell = Shell::start(options)?;
+        let mut shell = Shell::start(options).await?;
         let asked = shell.work().await;
         shell.end(asked)
     })
 }
 
-struct Shell<'a> {
-    options: &'a Options,
-    core: Core,
+pub(crate) struct Shell<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) core: Core,
     forwarder: Forwarder,
-    store: Store,
-    source: Source,
+    probes: Option<TunnelProbes>,
+    pub(crate) store: Store,
+    pub(crate) source: Source,
     driver: Driver,
     answers: mpsc::Receiver<Answer>,
-    follower: Follower,
+    pub(crate) follower: Follower,
     signals: Signals,
     watch: Option<FileWatch>,
     health_saved: Option<Instant>,
+    pub(crate) trial: Option<Trial>,
+    work: mpsc::Receiver<Work>,
+    _listeners: Listeners,
+}
+
+/// A configuration that is taken back unless it is confirmed.
+pub(crate) struct Trial {
+    pub(crate) until: Instant,
+    /// What comes back.
+    pub(crate) before: Source,
 }
 
 /// Why the loop ended.
@@ -75,17 +88,20 @@ enum Asked {
 enum Woken {
     Time,
     Answer(Answer),
+    Work(Work),
     NextHops(Vec<(std::net::IpAddr, guideway_forward::record::backend::NextHop)>),
     Reload(&'static str),
     Asked(Asked, &'static str),
 }
 
 impl<'a> Shell<'a> {
-    fn start(options: &'a Options) -> Result<Self, RunError> {
+    async fn start(options: &'a Options) -> Result<Self, RunError> {
         // Signals first: from here on none of them kills.
         let signals = Signals::new()?;
-        let Started { mut core, forwarder, store, source } = start::start(options)?;
-        let (driver, answers) = Driver::new(ProbeOptions::default())?;
+        let (listeners, work) = Listeners::open(&options.api).await?;
+        let Started { mut core, forwarder, probes, store, source } = start::start(options)?;
+        let tunnel_device = probes.as_ref().map(|probes| probes.interface().to_owned());
+        let (driver, answers) = Driver::new(ProbeOptions { tunnel_device, ..ProbeOptions::default() })?;
         let mut follower = Follower::new()?;
         follower.follow(core.backends());
         let watch = FileWatch::new(&options.config)
@@ -99,6 +115,7 @@ impl<'a> Shell<'a> {
             options,
             core,
             forwarder,
+            probes,
             store,
             source,
             driver,
@@ -107,6 +124,9 @@ impl<'a> Shell<'a> {
             signals,
             watch,
             health_saved,
+            trial: None,
+            work,
+            _listeners: listeners,
         })
     }
 
@@ -121,9 +141,14 @@ impl<'a> Shell<'a> {
         loop {
             let now = Instant::now();
             self.forwarder.beat();
-            for round in self.core.advance(now) {
+            let rounds = self.core.advance(now);
+            if std::mem::take(&mut self.core.tunnels_stale) {
+                self.tell_prober();
+            }
+            for round in rounds {
                 self.driver.start(round);
             }
+            self.end_trial(now);
             self.save(now, false);
             if let Some((every, due)) = &mut watchdog
                 && *due <= now
@@ -132,6 +157,7 @@ impl<'a> Shell<'a> {
                 *due = now + *every;
             }
             let due = self.core.next_due().min(now + Duration::from_secs(1));
+            let due = self.trial.as_ref().map_or(due, |trial| due.min(trial.until));
             let due = match self.health_saved {
                 Some(saved) if self.core.unsaved.health => due.min(saved + SAVE_HEALTH_EVERY),
                 _ => due,
@@ -156,6 +182,7 @@ impl<'a> Shell<'a> {
                 biased;
                 asked = self.signals.next() => asked,
                 Some(answer) = self.answers.recv() => Woken::Answer(answer),
+                Some(work) = self.work.recv() => Woken::Work(work),
                 changes = next_hops => match changes {
                     Ok(changes) => Woken::NextHops(changes),
                     Err(error) => {
@@ -172,7 +199,11 @@ impl<'a> Shell<'a> {
                 Woken::Time => {}
                 Woken::Answer(answer) => self.core.answer(&answer, Instant::now()),
                 Woken::NextHops(changes) => self.core.set_next_hops(&changes),
-                Woken::Reload(why) => self.reload(why),
+                Woken::Work(work) => self.do_work(work),
+                Woken::Reload(why) => {
+                    // What was wrong is told by the log and the status.
+                    let _ = self.reload(why);
+                }
                 Woken::Asked(asked, by) => {
                     self.core.journal.note(Grade::Info, Kind::Daemon, format!("asked to end by {by}"));
                     return asked;
@@ -181,18 +212,36 @@ impl<'a> Shell<'a> {
         }
     }
 
-    /// Reads the configuration again; a bad one changes nothing.
-    fn reload(&mut self, why: &str) {
+    fn do_work(&mut self, work: Work) {
+        let mut order = None;
+        work(&mut Desk { core: &mut self.core, order: &mut order });
+        // Whoever asked may have gone away by the time of the answer.
+        match order {
+            None => {}
+            Some(Order::Reload(tell)) => drop(tell.send(self.reload("the API asked"))),
+            Some(Order::Apply(ask, tell)) => drop(tell.send(self.apply(ask))),
+            Some(Order::Confirm(tell)) => drop(tell.send(self.confirm())),
+            Some(Order::Rollback(tell)) => drop(tell.send(self.rollback())),
+        }
+    }
+
+    /// Reads the configuration again; a bad one changes nothing. Whether there was anything new.
+    fn reload(&mut self, why: &str) -> Result<bool, String> {
         if let Ok(usec) = NotifyState::monotonic_usec_now() {
             tell_manager(&[NotifyState::Reloading, usec]);
         }
-        let (grade, text) = match self.try_reload() {
+        let result = self.try_reload().map_err(|error| error.to_string());
+        let (grade, text) = match &result {
             Ok(false) => (Grade::Info, format!("{why}: {} is as it was", self.source.name())),
             Ok(true) => (Grade::Info, format!("{why}: {} is in force", self.source.name())),
             Err(error) => (Grade::Error, format!("{why}: {error}\nthe configuration stays as it was")),
         };
         self.core.journal.note(grade, Kind::Config, text);
+        let config = &mut self.core.about.config;
+        config.last_reload_successful = result.is_ok();
+        config.last_reload_error = result.clone().err();
         tell_manager(&[NotifyState::Ready]);
+        result
     }
 
     /// Whether there was anything new.
@@ -201,14 +250,20 @@ impl<'a> Shell<'a> {
         if source.text() == self.source.text() {
             return Ok(false);
         }
-        self.core.reconfigure(config, Instant::now())?;
-        self.follower.follow(self.core.backends());
-        self.source = source;
-        if let Err(error) = self.store.write_config(&LastGood::new(&self.source, SystemTime::now())) {
-            let text = format!("{error}; after a restart the configuration before this one may be used");
-            self.core.journal.note(Grade::Error, Kind::State, text);
-        }
+        self.take(source, config, true)?;
+        // What the file says now is meant for good, whatever was on trial.
+        self.trial = None;
+        self.core.about.config.confirm_by = None;
         Ok(true)
+    }
+
+    /// Has the kernel wrap the probes of every mark as their tunnels are now.
+    fn tell_prober(&mut self) {
+        let Some(probes) = &mut self.probes else { return };
+        if let Err(error) = probes.follow(self.core.probe_tunnels(), self.core.probed_vips()) {
+            let text = format!("probes through tunnels cannot follow: {error}");
+            self.core.journal.note(Grade::Error, Kind::Health, text);
+        }
     }
 
     /// Writes what has changed and may not be lost.

@@ -8,19 +8,23 @@ use guideway_control::controller::spec::ServiceSpec;
 use guideway_control::controller::{Controller, from_config};
 use guideway_control::health::Board;
 
-use crate::core::Core;
+use crate::api::model::ConfigStatus;
+use crate::api::view::stamp;
+use crate::core::{About, Core};
 use crate::error::RunError;
 use crate::forwarder::Forwarder;
 use crate::journal::{Grade, Kind};
 use crate::limits;
 use crate::options::Options;
 use crate::store::{LastGood, Store};
+use crate::tunnel_probes::TunnelProbes;
 
 /// A daemon that is ready to work.
 #[derive(Debug)]
 pub(crate) struct Started {
     pub(crate) core: Core,
     pub(crate) forwarder: Forwarder,
+    pub(crate) probes: Option<TunnelProbes>,
     pub(crate) store: Store,
     /// What the configuration was read from.
     pub(crate) source: Source,
@@ -48,14 +52,16 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     } else {
         Controller::new(plane)
     };
-    let mut core = Core::new(config, controller, board, overrides, now);
+    let probes = options.interfaces.first().map(|interface| TunnelProbes::start(interface));
+    let about = about(&forwarder, probes.as_ref(), &source, stale.as_deref(), last_good.as_ref());
+    let mut core = Core::new(config, controller, board, overrides, about, now);
     if let Some(error) = forgotten {
         core.journal.note(Grade::Warning, Kind::State, format!("{error}; all checks begin anew"));
     }
     for port in forwarder.ports() {
         let why = port.fell_back.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
         let grade = if port.fell_back.is_some() { Grade::Warning } else { Grade::Info };
-        let text = format!("forwarding at {} in {} mode{why}", port.interface, port.mode);
+        let text = format!("forwarding at {} in {} mode{why}", port.name, port.mode);
         core.journal.note(grade, Kind::Daemon, text);
     }
     if taken_over {
@@ -69,8 +75,42 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     if stale.is_none() {
         store.write_config(&LastGood::new(&source, SystemTime::now())).map_err(crate::StoreError::from)?;
     }
-    Ok(Started { core, forwarder, store, source })
+    Ok(Started { core, forwarder, probes: probes.and_then(Result::ok), store, source })
 }
+
+fn about(
+    forwarder: &Forwarder,
+    probes: Option<&Result<TunnelProbes, guideway_xdp::Error>>,
+    source: &Source,
+    stale: Option<&str>,
+    last_good: Option<&LastGood>,
+) -> About {
+    let now = SystemTime::now();
+    let of_before = last_good.filter(|before| stale.is_some() || before.text == source.text());
+    let taken_at = of_before.map_or(now, LastGood::taken_at);
+    About {
+        started_at: now,
+        taken_at,
+        engine: forwarder.engine(),
+        interfaces: forwarder.ports().to_vec(),
+        config: ConfigStatus {
+            source: source.name().to_owned(),
+            taken_at: stamp(taken_at),
+            last_reload_successful: stale.is_none(),
+            last_reload_error: stale.map(str::to_owned),
+            confirm_by: None,
+        },
+        tunnel_probes: matches!(probes, Some(Ok(_))),
+        notes: match probes {
+            Some(Err(error)) => vec![format!("{DIRECT_PROBES}: {error}")],
+            _ => Vec::new(),
+        },
+    }
+}
+
+/// What operators have to know where it is so.
+const DIRECT_PROBES: &str =
+    "checks ask the backends' own addresses and not through the tunnel, whatever `via` says";
 
 /// The services that an earlier daemon can have put into the forwarder: those of this configuration and of the one that
 /// was taken last, with the names of their backends.

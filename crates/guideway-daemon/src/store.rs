@@ -18,6 +18,7 @@ pub(crate) struct Store {
     health: StateFile,
     overrides: StateFile,
     config: StateFile,
+    history: StateFile,
     /// Held while this daemon lives.
     _lock: File,
 }
@@ -57,6 +58,23 @@ pub(crate) struct LastGood {
     pub(crate) text: String,
 }
 
+/// The configurations that were in force before this one, the newest last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct History {
+    version: u32,
+    pub(crate) before: Vec<LastGood>,
+}
+
+impl State for History {
+    const VERSION: u32 = 1;
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { version: Self::VERSION, before: Vec::new() }
+    }
+}
+
 impl State for LastGood {
     const VERSION: u32 = 1;
 }
@@ -70,6 +88,10 @@ impl LastGood {
             taken_unix_seconds: since.as_secs(),
             text: source.text().to_owned(),
         }
+    }
+
+    pub(crate) fn taken_at(&self) -> SystemTime {
+        UNIX_EPOCH.checked_add(Duration::from_secs(self.taken_unix_seconds)).unwrap_or(UNIX_EPOCH)
     }
 
     pub(crate) fn source(&self) -> Source {
@@ -100,6 +122,7 @@ impl Store {
             health: file("health.json"),
             overrides: file("overrides.json"),
             config: file("config.json"),
+            history: file("history.json"),
             _lock: lock,
         })
     }
@@ -121,6 +144,15 @@ impl Store {
     /// The configuration that was taken last.
     pub(crate) fn config(&self) -> Result<Option<LastGood>, StateError> {
         self.config.read()
+    }
+
+    /// The configurations of before.
+    pub(crate) fn history(&self) -> Result<History, StateError> {
+        Ok(self.history.read()?.unwrap_or_default())
+    }
+
+    pub(crate) fn write_history(&self, history: &History) -> Result<(), StateError> {
+        self.history.write(history)
     }
 
     pub(crate) fn write_health(&self, snapshot: &Snapshot) -> Result<(), StateError> {

@@ -4,14 +4,19 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Parser, Subcommand};
 
-use crate::command::{backend, bench, check, completions, doctor, lab, man, replay, run, schema, table};
+use crate::command::live::{change, events, explain, flows, operate, service, status};
+use crate::command::{
+    backend, bench, check, completions, detach, doctor, lab, man, replay, run, schema, table,
+};
 
 /// What every help page ends with.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  ok
   1  failed, or what was compared or verified differs
-  2  the command line is wrong";
+  2  the command line is wrong
+  3  the daemon cannot be reached
+  4  what was waited for did not come in time";
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -32,6 +37,40 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the balancer: load the configuration, forward, check backends, follow changes
     Run(Box<run::Args>),
+    /// Take away what a daemon that is gone left in the kernel
+    Detach(detach::Args),
+    /// The daemon and its forwarder as a whole; exit code 1 when somebody should look
+    Status(status::Args),
+    /// Services and their backends, or one of them with all that is known of it
+    Service(service::Args),
+    /// Drain a backend: it keeps its flows and takes no new ones
+    Drain(operate::DrainArgs),
+    /// Let a backend take flows while its checks pass
+    Ready(operate::Args),
+    /// Switch a backend off: its flows end at once
+    Maintenance(operate::Args),
+    /// Give a backend another weight
+    Weight(operate::WeightArgs),
+    /// Take back what operators said of a backend: the configuration holds again
+    Reset(operate::Args),
+    /// Remembered flows
+    Flows(flows::Args),
+    /// What happened lately
+    Events(events::Args),
+    /// What another configuration would change: services, backends, slots, flows; exit code 1 when anything
+    Plan(change::PlanArgs),
+    /// Take another configuration, all of it or nothing; on trial with --confirm-within
+    Apply(change::ApplyArgs),
+    /// Keep the configuration on trial
+    Confirm(change::Args),
+    /// Go back to the configuration before this one
+    Rollback(change::Args),
+    /// What the forwarder does with a flow now, step by step, with the loaded program as referee
+    Explain(explain::Args),
+    /// Have the daemon read its configuration file again
+    Reload(status::ReloadArgs),
+    /// What is measured, as OpenMetrics text
+    Metrics(status::ReloadArgs),
     /// Build, explain, compare and verify hash tables; needs no privileges and no daemon
     Table(Box<table::Args>),
     /// Check a configuration file: every problem with its line and a remedy

@@ -41,6 +41,12 @@ pub(crate) enum Failure {
     /// The command line asks for something that makes no sense.
     #[error("{0}")]
     Usage(String),
+    /// The daemon cannot be reached.
+    #[error("{0}")]
+    Unreachable(String),
+    /// What was waited for did not come in time.
+    #[error("{0}")]
+    TimedOut(String),
     /// Nobody reads the output any more, as in `guideway … | head`. That is no error.
     #[error("nobody reads the output")]
     NobodyReads,
@@ -63,6 +69,8 @@ impl Failure {
             Self::NobodyReads => return ExitCode::SUCCESS,
             Self::Failed(_) => 1,
             Self::Usage(_) => 2,
+            Self::Unreachable(_) => 3,
+            Self::TimedOut(_) => 4,
         };
         crate::screen::report("error", self);
         ExitCode::from(code)

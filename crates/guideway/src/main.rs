@@ -3,6 +3,7 @@
 mod cli;
 mod columns;
 mod command;
+mod daemon_client;
 mod failure;
 mod nearest;
 mod output_file;

@@ -4,8 +4,10 @@ pub(crate) mod backend;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod detach;
 pub(crate) mod doctor;
 pub(crate) mod lab;
+pub(crate) mod live;
 pub(crate) mod man;
 pub(crate) mod replay;
 pub(crate) mod run;
@@ -20,6 +22,23 @@ use crate::screen::Screen;
 pub(crate) fn run(command: Command, screen: &mut Screen) -> Result<Outcome, Failure> {
     match command {
         Command::Run(args) => run::run(&args),
+        Command::Detach(args) => detach::run(&args, screen),
+        Command::Status(args) => live::status::run(&args, screen),
+        Command::Service(args) => live::service::run(&args, screen),
+        Command::Drain(args) => live::operate::drain(&args, screen),
+        Command::Ready(args) => live::operate::ready(&args, screen),
+        Command::Maintenance(args) => live::operate::maintenance(&args, screen),
+        Command::Weight(args) => live::operate::weight(&args, screen),
+        Command::Reset(args) => live::operate::reset(&args, screen),
+        Command::Flows(args) => live::flows::run(&args, screen),
+        Command::Events(args) => live::events::run(&args, screen),
+        Command::Plan(args) => live::change::plan(&args, screen),
+        Command::Apply(args) => live::change::apply(&args, screen),
+        Command::Confirm(args) => live::change::confirm(&args, screen),
+        Command::Rollback(args) => live::change::rollback(&args, screen),
+        Command::Explain(args) => live::explain::run(&args, screen),
+        Command::Reload(args) => live::status::reload(&args, screen),
+        Command::Metrics(args) => live::status::metrics(&args, screen),
         Command::Table(args) => table::run(&args, screen),
         Command::Backend(args) => backend::run(&args, screen),
         Command::Check(args) => check::run(&args, screen),

@@ -1,13 +1,15 @@
 //! `guideway run`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use guideway_daemon::{DEFAULT_CONFIG, DEFAULT_STATE, EngineOptions, OnExit, Options, RunError};
+use guideway_daemon::{ApiOptions, DEFAULT_CONFIG, DEFAULT_STATE, EngineOptions, OnExit, Options, RunError};
 use guideway_xdp::attach::{Mode, Wish};
 use guideway_xdp::pins::DEFAULT_ROOT;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
 
+use crate::daemon_client::DEFAULT_SOCKET;
 use crate::failure::{Failure, Outcome};
 use crate::screen::wants_colour;
 
@@ -46,6 +48,18 @@ pub(crate) struct Args {
     /// The directory for what survives a restart: verdicts, what operators said, the last good configuration
     #[arg(long, value_name = "DIR", default_value = DEFAULT_STATE)]
     state: PathBuf,
+    /// Where the API listens, for operators; a socket for readers lies beside it, `-read` in its name
+    #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
+    socket: PathBuf,
+    /// Have the API listen at a TCP address as well, for who knows a token
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// A file with the token for operators
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    token_file: Option<PathBuf>,
+    /// A file with the token for readers
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    read_token_file: Option<PathBuf>,
     /// The form of the log, on standard error
     #[arg(long, value_enum, default_value_t = LogForm::Text)]
     log: LogForm,
@@ -103,6 +117,12 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
         },
         interfaces: args.interfaces.clone(),
         state: args.state.clone(),
+        api: ApiOptions {
+            socket: Some(args.socket.clone()),
+            listen: args.listen,
+            token_file: args.token_file.clone(),
+            read_token_file: args.read_token_file.clone(),
+        },
     };
     log(args.log, &args.log_level)?;
     match guideway_daemon::run(&options) {

@@ -69,7 +69,7 @@ impl Bed {
 
     /// Starts the daemon.
     pub(crate) fn start(&self) -> Process {
-        let (config, state) = (self.path("guideway.toml"), self.path("state"));
+        let (config, state, socket) = (self.path("guideway.toml"), self.path("state"), self.path("api.sock"));
         let interface = self.network.balancers[0].link.name().to_owned();
         let engine: &[&str] = match self.engine {
             Engine::Soft => &["soft"],
@@ -86,6 +86,8 @@ impl Bed {
                 state.as_os_str(),
                 "--pins".as_ref(),
                 self.pins.as_os_str(),
+                "--socket".as_ref(),
+                socket.as_os_str(),
             ]);
         program.start(&self.network.balancers[0].namespace).unwrap()
     }

@@ -1,5 +1,6 @@
 //! `guideway run` in a namespace of its own, with real clients and servers, real files and real signals.
 
+mod api;
 mod bed;
 mod life;
 mod reload;

@@ -1,0 +1,217 @@
+//! What the forwarder would do with a packet now, step by step, from the live state.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use guideway_control::Engine;
+use guideway_control::trial::{Sample, Trial, trial};
+use guideway_forward::record::BackendState;
+use guideway_forward::{Event, Outcome, Verdict};
+use guideway_wire::{Tunnel, parse};
+
+use super::model::{Explanation, Outer, Referee, Tried};
+use crate::core::Core;
+use crate::engine::Plane;
+
+/// What a packet of this flow meets: for TCP, the first and a later one of a connection. With `ask`, the program in the
+/// kernel is run on the packet as well, where it would leave no memory; it counts it.
+pub(crate) fn explain(
+    core: &Core,
+    source: SocketAddr,
+    destination: SocketAddr,
+    tcp: bool,
+    ask: bool,
+) -> Option<Explanation> {
+    let samples: &[Sample] = if tcp { &[Sample::TcpSyn, Sample::TcpAck] } else { &[Sample::Udp] };
+    let tried = samples.iter().map(|&sample| case(core, sample, source, destination, ask));
+    Some(Explanation {
+        source: source.to_string(),
+        destination: destination.to_string(),
+        protocol: if tcp { "tcp" } else { "udp" }.to_owned(),
+        packets: tried.collect::<Option<Vec<_>>>()?,
+    })
+}
+
+fn case(
+    core: &Core,
+    sample: Sample,
+    source: SocketAddr,
+    destination: SocketAddr,
+    ask: bool,
+) -> Option<Tried> {
+    let engine = core.controller.engine();
+    let frame = sample.frame(source, destination)?;
+    let trial = trial(engine, &frame)?;
+    let outcome = trial.verdict.outcome();
+    let mut tried = Tried {
+        packet: match sample {
+            Sample::TcpSyn => "tcp-syn",
+            Sample::TcpAck => "tcp-ack",
+            Sample::Udp => "udp",
+        }
+        .to_owned(),
+        outcome: outcome.as_str().to_owned(),
+        meaning: outcome.meaning().to_owned(),
+        events: trial.events.iter().map(|event| event.as_str().to_owned()).collect(),
+        ..Tried::default()
+    };
+    if let Verdict::Forward(forward) = trial.verdict {
+        describe_backend(core, forward.backend, &trial, &mut tried);
+    }
+    describe_slot(core, &frame, &trial, &mut tried);
+    tried.decided_by = decided_by(&trial).map(str::to_owned);
+    tried.steps = steps(&tried);
+    if ask && let Plane::Kernel(balancer) = engine {
+        tried.referee = Some(referee(balancer, &frame, &trial));
+    }
+    Some(tried)
+}
+
+/// Service, slot and hash, as far as the packet got.
+fn describe_slot(core: &Core, frame: &[u8], trial: &Trial, tried: &mut Tried) {
+    let engine = core.controller.engine();
+    let Some(&(offset, index, slot)) = trial.slots.first() else { return };
+    let Some((id, service)) = core.controller.service_of_slot(offset) else { return };
+    tried.service = Some(service.to_owned());
+    tried.slot = Some(index);
+    tried.slot_is_settled = Some(slot.is_settled());
+    let name = |local| core.controller.identity(id, local).map(str::to_owned);
+    tried.slot_current = name(slot.current());
+    tried.slot_settled = name(slot.settled()).filter(|_| !slot.is_settled());
+    if let Some(tag) = trial.remembered {
+        tried.remembered_on = name(tag.backend());
+        tried.remembered_as = Some(tag.class().as_str().to_owned());
+    }
+    if let Ok(parsed) = parse(frame)
+        && let Some(record) = engine.service(id)
+    {
+        let table = record.table(record.active());
+        tried.hash = Some(format!("{:016x}", table.hash(&parsed.key, record.policy().hash_key())));
+        tried.table_size = Some(table.place().1);
+        tried.generation = Some(record.active().generation());
+    }
+}
+
+fn describe_backend(core: &Core, global: u32, trial: &Trial, tried: &mut Tried) {
+    let Some(record) = core.controller.engine().backend(global) else { return };
+    if let Some((name, spec)) = core.controller.backend_at(global) {
+        tried.service = Some(name.to_owned());
+        tried.backend = Some(spec.identity.clone());
+    }
+    let address = |octets| Ipv6Addr::from(octets).to_canonical();
+    tried.address = Some(address(record.address()));
+    tried.backend_state = Some(record.state().as_str().to_owned());
+    debug_assert_ne!(record.state(), BackendState::Free, "invariant violated: forwarded to nobody");
+    let mac = |bytes: [u8; 6]| bytes.map(|byte| format!("{byte:02x}")).join(":");
+    tried.outer = Some(Outer {
+        tunnel: tunnel_word(record.status().tunnel()).to_owned(),
+        source: outer_source(&trial.frame).unwrap_or_else(|| address(record.outer_source())),
+        destination: address(record.address()),
+        interface: record.interface(),
+        source_mac: mac(record.own_mac()),
+        next_hop_mac: record.neighbour().map(mac),
+        frame_bytes: trial.frame.len() as u32,
+    });
+}
+
+/// The kind of tunnel as the configuration says it.
+fn tunnel_word(tunnel: Tunnel) -> &'static str {
+    match tunnel {
+        Tunnel::Ipip => "ipip",
+        Tunnel::Gre => "gre",
+        Tunnel::GueDirect => "gue",
+        Tunnel::GueHeader => "gue-header",
+    }
+}
+
+/// The outer source as it stands in the frame: some of its bits may follow the flow.
+fn outer_source(frame: &[u8]) -> Option<IpAddr> {
+    let parsed = parse(frame).ok()?;
+    Some(IpAddr::from(parsed.key.src))
+}
+
+/// What decided which backend.
+fn decided_by(trial: &Trial) -> Option<&'static str> {
+    let Verdict::Forward(_) = trial.verdict else { return None };
+    let had = |event| trial.events.contains(&event);
+    Some(if had(Event::FlowHit) {
+        "flow-table"
+    } else if trial.slots.is_empty() {
+        "quic-id"
+    } else if trial.slots.first().is_some_and(|(_, _, slot)| slot.is_settled()) && trial.slots.len() == 1 {
+        "slot"
+    } else if had(Event::FlowAdopted) {
+        "older-owner"
+    } else if trial.slots.len() > 1 {
+        "prior-table"
+    } else {
+        "current-owner"
+    })
+}
+
+/// The steps in words.
+fn steps(tried: &Tried) -> Vec<String> {
+    let mut steps = Vec::new();
+    let Some(service) = &tried.service else {
+        return vec![format!("{}: {}", tried.outcome, tried.meaning)];
+    };
+    steps.push(format!("service {service}"));
+    if let (Some(hash), Some(slot), Some(size)) = (&tried.hash, tried.slot, tried.table_size) {
+        steps.push(format!("hash {hash} leads to slot {slot} of {size}"));
+        let owner = tried.slot_current.as_deref().unwrap_or("nobody");
+        steps.push(match (tried.slot_is_settled, &tried.slot_settled) {
+            (Some(true), _) => format!("the slot is settled on {owner}"),
+            (_, Some(older)) => format!("the slot is unsettled: new flows to {owner}, older ones to {older}"),
+            (_, None) => format!("the slot is unsettled: new flows to {owner}"),
+        });
+    }
+    if let (Some(backend), Some(class)) = (&tried.remembered_on, &tried.remembered_as) {
+        steps.push(format!("the flow table knows the flow on {backend} ({class})"));
+    } else if tried.slot_is_settled == Some(false) {
+        steps.push("the flow table does not know the flow".to_owned());
+    }
+    match (&tried.backend, &tried.outer, &tried.decided_by) {
+        (Some(backend), Some(outer), Some(by)) => {
+            steps.push(format!(
+                "to {backend}, which is {}, by {by}",
+                tried.backend_state.as_deref().unwrap_or("")
+            ));
+            steps.push(format!("{} from {} to {}", outer.tunnel, outer.source, outer.destination));
+            let mac = outer.next_hop_mac.as_deref().unwrap_or("nobody");
+            steps.push(format!("to {mac} by interface {}", outer.interface));
+        }
+        _ => steps.push(format!("{}: {}", tried.outcome, tried.meaning)),
+    }
+    steps
+}
+
+/// Whether the program in the kernel does the same with the packet, byte for byte.
+fn referee(balancer: &guideway_xdp::Balancer, frame: &[u8], trial: &Trial) -> Referee {
+    let remembers = |event: &Event| {
+        matches!(
+            event,
+            Event::FlowHit
+                | Event::FlowInserted
+                | Event::FlowRewritten
+                | Event::FlowAdopted
+                | Event::FlowVoid
+        )
+    };
+    if trial.events.iter().any(remembers) {
+        let said = "not asked: it would remember the packet";
+        return Referee { agrees: None, said: said.to_owned() };
+    }
+    match balancer.run(frame) {
+        Ok(run) => {
+            let same_action = match trial.verdict.outcome() {
+                Outcome::Forwarded => {
+                    matches!(run.action, guideway_xdp::Action::Transmit | guideway_xdp::Action::Redirect)
+                }
+                _ => true,
+            };
+            let agrees =
+                same_action && (trial.verdict.outcome() != Outcome::Forwarded || run.frame == trial.frame);
+            Referee { agrees: Some(agrees), said: format!("{:?}, {} bytes", run.action, run.frame.len()) }
+        }
+        Err(error) => Referee { agrees: None, said: error.to_string() },
+    }
+}

@@ -1,0 +1,15 @@
+//! The HTTP API: JSON over a Unix socket, and over TCP for who knows a token.
+
+mod explain;
+mod listen;
+pub mod model;
+mod openapi;
+mod plan;
+mod problem;
+mod server;
+pub(crate) mod view;
+
+pub use listen::ApiError;
+pub(crate) use listen::Listeners;
+pub(crate) use plan::plan;
+pub(crate) use server::{ApplyAsk, Desk, Order, Work};

@@ -1,0 +1,172 @@
+//! `guideway plan`, `apply`, `confirm` and `rollback`: other configurations for a daemon at work.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use guideway_control::config::{self, Source};
+use guideway_daemon::model::{Applied, Plan};
+use serde_json::Value;
+
+use crate::daemon_client::DaemonArgs;
+use crate::failure::{Failure, Outcome};
+use crate::screen::{Screen, Style};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlanArgs {
+    /// The configuration, or - for standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The daemon writes the configuration into its own file, so that it holds over restarts. On trial it does so only when it is
+confirmed; without that, it goes back by itself, and so it does when the daemon is started anew.")]
+pub(crate) struct ApplyArgs {
+    /// The configuration, or - for standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Go back after this time, as 60s, unless `guideway confirm` is run
+    #[arg(long, value_name = "TIME")]
+    confirm_within: Option<humantime::Duration>,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows what a configuration would change. The exit code is 1 when it would change anything, or be refused.
+pub(crate) fn plan(args: &PlanArgs, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let Some(source) = checked(&args.file)? else { return Ok(Outcome::Differs) };
+    let answer = args.daemon.post("/v1/plan", source.text().as_bytes())?;
+    let plan: Plan = answer.value()?;
+    if args.json {
+        screen.json(&answer.value::<Value>()?)?;
+    } else {
+        show(&plan, screen)?;
+    }
+    let same = plan.services.is_empty() && plan.refused.is_empty();
+    Ok(if same { Outcome::Ok } else { Outcome::Differs })
+}
+
+/// Has the daemon take a configuration.
+pub(crate) fn apply(args: &ApplyArgs, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let Some(source) = checked(&args.file)? else { return Ok(Outcome::Differs) };
+    let path = match args.confirm_within {
+        Some(within) => format!("/v1/apply?confirm_within_seconds={}", within.as_secs().max(1)),
+        None => "/v1/apply".to_owned(),
+    };
+    let answer = args.daemon.post(&path, source.text().as_bytes())?;
+    if args.json {
+        screen.json(&answer.value::<Value>()?)?;
+    } else {
+        applied(&answer.value()?, screen)?;
+    }
+    Ok(Outcome::Ok)
+}
+
+/// Keeps what is on trial.
+pub(crate) fn confirm(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let answer: Value = args.daemon.post("/v1/confirm", &[])?.value()?;
+    if args.json {
+        screen.json(&answer)?;
+    } else {
+        writeln!(screen, "confirmed, and written to {}", answer["written"].as_str().unwrap_or("nowhere"))?;
+    }
+    Ok(Outcome::Ok)
+}
+
+/// Goes back.
+pub(crate) fn rollback(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let answer = args.daemon.post("/v1/rollback", &[])?;
+    if args.json {
+        screen.json(&answer.value::<Value>()?)?;
+    } else {
+        applied(&answer.value()?, screen)?;
+    }
+    Ok(Outcome::Ok)
+}
+
+/// The file, if it is a configuration; its problems are shown otherwise.
+fn checked(file: &std::path::Path) -> Result<Option<Source>, Failure> {
+    let source = config::load(file).map_err(Failure::failed)?;
+    match config::parse(&source) {
+        Ok(_) => Ok(Some(source)),
+        Err(problems) => {
+            crate::command::replay::show_problems(&problems);
+            Ok(None)
+        }
+    }
+}
+
+fn applied(applied: &Applied, screen: &mut Screen) -> Result<(), Failure> {
+    show(&applied.plan, screen)?;
+    match (&applied.confirm_by, &applied.written, &applied.not_written) {
+        (Some(by), ..) => writeln!(screen, "in force on trial: `guideway confirm` by {by}, or it goes back")?,
+        (None, Some(path), _) => writeln!(screen, "in force, and written to {path}")?,
+        (None, None, Some(why)) => {
+            let mark = screen.paint(Style::Bad, "in force, but");
+            writeln!(screen, "{mark} {why}")?;
+        }
+        (None, None, None) => writeln!(screen, "in force")?,
+    }
+    Ok(())
+}
+
+fn show(plan: &Plan, screen: &mut Screen) -> Result<(), Failure> {
+    for refusal in &plan.refused {
+        let mark = screen.paint(Style::Bad, "refused:");
+        writeln!(screen, "{mark} {refusal}")?;
+    }
+    for service in &plan.services {
+        let name = screen.paint(Style::Heading, &service.service);
+        writeln!(screen, "{} {name}", service.action)?;
+        for setting in &service.settings {
+            writeln!(screen, "    {setting}")?;
+        }
+        for (mark, backends) in [
+            ("+", &service.backends_added),
+            ("-", &service.backends_removed),
+            ("~", &service.backends_changed),
+        ] {
+            for backend in backends {
+                writeln!(screen, "  {mark} backend {backend}")?;
+            }
+        }
+        if service.action != "remove" {
+            writeln!(
+                screen,
+                "    {} of {} slots move, {} needlessly; {} backends take new flows; {} remembered flows end",
+                service.slots_moved,
+                service.slots,
+                service.slots_moved_needlessly,
+                service.eligible,
+                service.flows_ended
+            )?;
+        }
+        if service.resize_waits {
+            writeln!(screen, "    the new table size or seed waits until the service has settled")?;
+        }
+    }
+    if plan.services.is_empty() {
+        writeln!(screen, "nothing changes")?;
+    } else {
+        writeln!(screen, "{} services stay as they are", plan.unchanged)?;
+    }
+    Ok(())
+}

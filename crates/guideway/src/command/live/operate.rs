@@ -1,0 +1,160 @@
+//! `guideway drain`, `ready`, `maintenance`, `weight` and `reset`: what operators say of a backend.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use guideway_daemon::model::{Backend, SetAdmin, SetWeight};
+use serde_json::{Value, json};
+
+use super::service;
+use crate::daemon_client::{DaemonArgs, segment};
+use crate::failure::{Failure, Outcome};
+use crate::screen::Screen;
+
+/// The pause between two looks at a drain.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// A command on one backend.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `guideway weight`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WeightArgs {
+    #[command(flatten)]
+    which: Which,
+    /// The weight: 0 to 65535
+    #[arg(value_name = "WEIGHT")]
+    weight: u32,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Which {
+    /// The service
+    #[arg(value_name = "SERVICE")]
+    service: String,
+    /// The backend
+    #[arg(value_name = "BACKEND")]
+    backend: String,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes with --wait:
+  0  nothing lives on the backend any more; with --quiet: no live flow is seen
+  4  --timeout passed before that")]
+pub(crate) struct DrainArgs {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// End the flows that are left after this time, as 10m
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<humantime::Duration>,
+    /// Wait until nothing lives there any more
+    #[arg(long)]
+    wait: bool,
+    /// With --wait: be content when no live flow is seen, though silent ones may be there
+    #[arg(long, requires = "wait")]
+    quiet: bool,
+    /// With --wait: give up waiting after this time; the drain goes on
+    #[arg(long, value_name = "TIME", requires = "wait")]
+    timeout: Option<humantime::Duration>,
+}
+
+/// It takes flows while its checks pass.
+pub(crate) fn ready(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    set_admin(args, "ready", screen)
+}
+
+/// It takes nothing; its flows end at once.
+pub(crate) fn maintenance(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    set_admin(args, "maintenance", screen)
+}
+
+/// It has another weight.
+pub(crate) fn weight(args: &WeightArgs, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let body = json!(SetWeight { weight: args.weight });
+    let answer = args.daemon.change("PUT", &path(&args.which, "/weight"), Some(&body))?;
+    show(&answer.value::<Value>()?, args.json, screen)
+}
+
+/// The configuration holds again.
+pub(crate) fn reset(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let answer = args.daemon.change("DELETE", &path(&args.which, "/override"), None)?;
+    show(&answer.value::<Value>()?, args.json, screen)
+}
+
+fn path(which: &Which, rest: &str) -> String {
+    format!("/v1/services/{}/backends/{}{rest}", segment(&which.service), segment(&which.backend))
+}
+
+fn set_admin(args: &Args, state: &str, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let body = json!(SetAdmin { state: state.to_owned(), deadline_seconds: None });
+    let answer = args.daemon.change("PUT", &path(&args.which, "/admin"), Some(&body))?;
+    show(&answer.value::<Value>()?, args.json, screen)
+}
+
+/// It keeps its flows and takes no new ones; with `--wait`, until nothing lives there any more.
+pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let DrainArgs { which, daemon, json, .. } = args;
+    let deadline_seconds = args.deadline.map(|deadline| deadline.as_secs().max(1));
+    let body = json!(SetAdmin { state: "drain".to_owned(), deadline_seconds });
+    let mut answer = daemon.change("PUT", &path(which, "/admin"), Some(&body))?.value::<Value>()?;
+    let since = Instant::now();
+    let mut told = None;
+    loop {
+        if !args.wait {
+            break;
+        }
+        let backend: Backend = serde_json::from_value(answer.clone()).map_err(Failure::failed)?;
+        let phase = backend.drain.as_ref().map_or("done", |drain| drain.phase.as_str());
+        // A backend that took no flows has none to drain; one that was cut takes no more.
+        if matches!(phase, "done" | "cut") || (args.quiet && phase == "quiet") {
+            break;
+        }
+        if args.timeout.is_some_and(|timeout| since.elapsed() >= *timeout) {
+            return Err(Failure::TimedOut(format!(
+                "{}/{} still drains ({phase}); it goes on without this command",
+                which.service, which.backend
+            )));
+        }
+        let now = backend.drain.map(|drain| (drain.phase, drain.live_flows, drain.unsettled_slots));
+        if !json && now != told {
+            if let Some((phase, flows, slots)) = &now {
+                writeln!(screen, "{phase}: {flows} live flows, {slots} slots with older ones")?;
+                screen.finish()?;
+            }
+            told = now;
+        }
+        std::thread::sleep(LOOK_EVERY);
+        answer = daemon.get(&path(which, ""))?.value()?;
+    }
+    show(&answer, *json, screen)
+}
+
+fn show(backend: &Value, json: bool, screen: &mut Screen) -> Result<Outcome, Failure> {
+    if json {
+        screen.json(backend)?;
+    } else {
+        let backend: Backend = serde_json::from_value(backend.clone()).map_err(Failure::failed)?;
+        service::backends(&[backend], screen)?;
+    }
+    Ok(Outcome::Ok)
+}

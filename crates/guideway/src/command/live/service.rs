@@ -1,0 +1,182 @@
+//! `guideway service`: services and their backends.
+
+use std::io::Write;
+
+use guideway_daemon::model::{Backend, Service, Table};
+use serde_json::Value;
+
+use super::age;
+use crate::columns::{Align, Columns};
+use crate::daemon_client::{DaemonArgs, segment};
+use crate::failure::{Failure, Outcome};
+use crate::screen::{Screen, Style};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only this service, with all that is known of it
+    #[arg(value_name = "SERVICE")]
+    service: Option<String>,
+    /// Show who owns which slot
+    #[arg(long, requires = "service")]
+    slots: bool,
+    /// With --slots: the first slot
+    #[arg(long, value_name = "SLOT", default_value_t = 0, requires = "slots")]
+    from: u32,
+    /// With --slots: how many
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "slots")]
+    limit: u32,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let path = match &args.service {
+        Some(service) if args.slots => {
+            format!("/v1/services/{}/table?from={}&limit={}", segment(service), args.from, args.limit)
+        }
+        Some(service) => format!("/v1/services/{}", segment(service)),
+        None => "/v1/services".to_owned(),
+    };
+    let answer = args.daemon.get(&path)?;
+    if args.json {
+        screen.json(&answer.value::<Value>()?)?;
+    } else if args.slots {
+        slots(&answer.value()?, screen)?;
+    } else if args.service.is_some() {
+        details(&answer.value()?, screen)?;
+    } else {
+        list(&answer.value::<Vec<Service>>()?, screen)?;
+    }
+    Ok(Outcome::Ok)
+}
+
+/// Service lines with their backends below.
+fn list(services: &[Service], screen: &mut Screen) -> Result<(), Failure> {
+    if services.is_empty() {
+        writeln!(screen, "no service")?;
+    }
+    for service in services {
+        head(service, screen)?;
+        backends(&service.backends, screen)?;
+        writeln!(screen)?;
+    }
+    Ok(())
+}
+
+fn head(service: &Service, screen: &mut Screen) -> Result<(), Failure> {
+    let name = screen.paint(Style::Heading, &service.name);
+    writeln!(screen, "{name}  {}", service.listen.join("  "))?;
+    let mut facts = vec![
+        format!("generation {}", service.generation),
+        format!("{} slots", service.slots),
+        format!("{} unsettled", service.unsettled_slots),
+        format!("{} packets", service.packets_total),
+    ];
+    if service.last_resort {
+        facts.push("LAST RESORT: every check fails".to_owned());
+    } else if service.eligible == 0 {
+        facts.push("NO BACKEND takes new flows".to_owned());
+    }
+    if let Some(why) = &service.resize_refused {
+        facts.push(format!("not resized: {why}"));
+    }
+    writeln!(screen, "  {}", facts.join(", "))?;
+    Ok(())
+}
+
+fn details(service: &Service, screen: &mut Screen) -> Result<(), Failure> {
+    head(service, screen)?;
+    writeln!(screen, "  digest {}", service.digest)?;
+    backends(&service.backends, screen)?;
+    for backend in &service.backends {
+        let Some(health) = &backend.health else { continue };
+        let last = health.last.as_ref();
+        let mut text = format!("{} for {}", health.verdict, age(health.age_seconds));
+        if health.contradicting > 0 {
+            text += &format!(", {} of {} contradict it", health.contradicting, health.needed);
+        }
+        if let Some(reason) = &health.reason {
+            text += &format!("; because: {reason}");
+        }
+        if let Some(last) = last {
+            text += &format!("; last: {}", last.reason);
+            if let Some(took) = last.took_seconds {
+                text += &format!(" in {:.1} ms", took * 1e3);
+            }
+            if !last.detail.is_empty() {
+                text += &format!(" ({})", last.detail.join("; "));
+            }
+        }
+        writeln!(screen, "  {}: {text}", backend.name)?;
+    }
+    Ok(())
+}
+
+/// Backends as a table.
+pub(crate) fn backends(backends: &[Backend], screen: &mut Screen) -> Result<(), Failure> {
+    let mut columns = Columns::new([
+        ("", Align::Left),
+        ("backend", Align::Left),
+        ("address", Align::Left),
+        ("state", Align::Left),
+        ("admin", Align::Left),
+        ("health", Align::Left),
+        ("weight", Align::Right),
+        ("share", Align::Right),
+        ("packets", Align::Right),
+        ("drain", Align::Left),
+    ]);
+    for backend in backends {
+        let health = backend.health.as_ref().map_or("-".to_owned(), |health| match health.contradicting {
+            0 => health.verdict.clone(),
+            row => format!("{} {row}/{}", health.verdict, health.needed),
+        });
+        let admin = if backend.removed { "removed" } else { &backend.admin };
+        let drain = backend.drain.as_ref().map_or(String::new(), |drain| match drain.phase.as_str() {
+            "busy" => format!("{} live flows", drain.live_flows),
+            "quiet" => format!("quiet, {} slots", drain.unsettled_slots),
+            phase => phase.to_owned(),
+        });
+        columns.row([
+            "->".to_owned(),
+            backend.name.clone(),
+            backend.address.to_string(),
+            backend.state.clone(),
+            format!("{admin}{}", if backend.overridden { "*" } else { "" }),
+            health,
+            backend.weight.to_string(),
+            format!("{:.1} %", backend.share * 100.0),
+            backend.packets_total.to_string(),
+            drain,
+        ]);
+    }
+    columns.write(screen)?;
+    Ok(())
+}
+
+fn slots(table: &Table, screen: &mut Screen) -> Result<(), Failure> {
+    writeln!(
+        screen,
+        "{}  generation {}, {} slots, {}",
+        table.service, table.generation, table.size, table.digest
+    )?;
+    let mut columns =
+        Columns::new([("slot", Align::Right), ("owner", Align::Left), ("older flows", Align::Left)]);
+    for slot in &table.slots {
+        let older = match &slot.settled {
+            Some(settled) => settled.clone(),
+            None if slot.is_settled => "settled".to_owned(),
+            None => "nobody".to_owned(),
+        };
+        columns.row([
+            slot.slot.to_string(),
+            slot.current.clone().unwrap_or_else(|| "nobody".to_owned()),
+            older,
+        ]);
+    }
+    columns.write(screen)?;
+    Ok(())
+}

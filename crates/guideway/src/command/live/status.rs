@@ -1,0 +1,95 @@
+//! `guideway status`, `guideway reload` and `guideway metrics`.
+
+use std::io::Write;
+
+use guideway_daemon::model::Status;
+use serde_json::Value;
+
+use crate::daemon_client::DaemonArgs;
+use crate::failure::{Failure, Outcome};
+use crate::screen::{Screen, Style};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows the daemon and its forwarder as a whole. What an operator has to look at is an exit code of 1.
+pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let answer = args.daemon.get("/v1/status")?;
+    let status: Status = answer.value()?;
+    let outcome = if status.config.last_reload_successful && status.notes.is_empty() {
+        Outcome::Ok
+    } else {
+        Outcome::Differs
+    };
+    if args.json {
+        screen.json(&answer.value::<Value>()?)?;
+        return Ok(outcome);
+    }
+    let interfaces: Vec<String> =
+        status.interfaces.iter().map(|port| format!("{} ({})", port.name, port.mode)).collect();
+    let b = &status.backends;
+    let p = &status.packets;
+    for (what, text) in [
+        ("guideway", format!("{} since {}", status.version, status.started_at)),
+        ("forwards by", format!("{} at {}", status.engine, interfaces.join(", "))),
+        ("digest", status.digest.clone()),
+        ("configuration", format!("{} since {}", status.config.source, status.config.taken_at)),
+        ("services", status.services.to_string()),
+        (
+            "backends",
+            format!(
+                "{}: {} take new flows, {} draining, {} in maintenance, {} failing",
+                b.total, b.eligible, b.draining, b.maintenance, b.failing
+            ),
+        ),
+        (
+            "packets",
+            format!(
+                "{} received = {} forwarded + {} answered + {} passed + {} dropped",
+                p.received_total, p.forwarded_total, p.answered_total, p.passed_total, p.dropped_total
+            ),
+        ),
+        ("flow table", format!("{} of {}", status.flow_table.entries, status.flow_table.capacity)),
+        ("drains", status.drains.to_string()),
+    ] {
+        writeln!(screen, "{what:>14}  {text}")?;
+    }
+    if let Some(until) = &status.config.confirm_by {
+        writeln!(screen, "{:>14}  by {until}, or the configuration goes back", "confirm")?;
+    }
+    if let Some(error) = &status.config.last_reload_error {
+        let text = screen.paint(Style::Bad, "the last reload failed:");
+        writeln!(screen, "\n{text}\n{error}")?;
+    }
+    for note in &status.notes {
+        let mark = screen.paint(Style::Bad, "!");
+        writeln!(screen, "{mark} {note}")?;
+    }
+    Ok(outcome)
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReloadArgs {
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// Has the daemon read its configuration file again.
+pub(crate) fn reload(args: &ReloadArgs, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let answer: Value = args.daemon.change("POST", "/v1/reload", None)?.value()?;
+    let changed = answer["changed"] == Value::Bool(true);
+    writeln!(screen, "{}", if changed { "the configuration is in force" } else { "nothing has changed" })?;
+    Ok(Outcome::Ok)
+}
+
+/// Prints the metrics.
+pub(crate) fn metrics(args: &ReloadArgs, screen: &mut Screen) -> Result<Outcome, Failure> {
+    write!(screen, "{}", args.daemon.get("/metrics")?.text())?;
+    Ok(Outcome::Ok)
+}

@@ -1,0 +1,157 @@
+//! Asking the daemon: HTTP/1.1 over its Unix socket, one request a connection.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use guideway_daemon::model::Problem;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// Where the daemon listens unless something else is asked for.
+pub(crate) const DEFAULT_SOCKET: &str = "/run/guideway/guideway.sock";
+
+/// How long the daemon may take to begin an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The largest answer that is read.
+const MAX_ANSWER: u64 = 1 << 30;
+
+/// Where the daemon is, for every command that asks it.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct DaemonArgs {
+    /// The daemon's socket
+    #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET, env = "GUIDEWAY_SOCKET")]
+    pub(crate) socket: PathBuf,
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    body: Vec<u8>,
+}
+
+impl DaemonArgs {
+    /// Reads something.
+    pub(crate) fn get(&self, path: &str) -> Result<Answer, Failure> {
+        self.ask("GET", path, &[], None)
+    }
+
+    /// Asks with a body, or changes something whatever it is now.
+    pub(crate) fn post(&self, path: &str, body: &[u8]) -> Result<Answer, Failure> {
+        self.ask("POST", path, body, Some("*"))
+    }
+
+    /// Changes something, whatever it is now.
+    pub(crate) fn change(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, Failure> {
+        let body = body.map(Value::to_string).unwrap_or_default();
+        self.ask(method, path, body.as_bytes(), Some("*"))
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &[u8], if_match: Option<&str>) -> Result<Answer, Failure> {
+        let unreachable = |error: io::Error| unreachable(&self.socket, &error);
+        let mut stream = UnixStream::connect(&self.socket).map_err(unreachable)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(unreachable)?;
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: guideway\r\nConnection: close\r\n");
+        if let Some(tag) = if_match {
+            head += &format!("If-Match: {tag}\r\n");
+        }
+        if !body.is_empty() || method != "GET" {
+            head += &format!("Content-Length: {}\r\n", body.len());
+        }
+        head += "\r\n";
+        let mut answer = Vec::new();
+        stream
+            .write_all(head.as_bytes())
+            .and_then(|()| stream.write_all(body))
+            .and_then(|()| stream.take(MAX_ANSWER).read_to_end(&mut answer))
+            .map_err(unreachable)?;
+        let (status, answer) = parse(&answer).ok_or_else(|| {
+            Failure::failed(format!("what listens at {} is no guideway", self.socket.display()))
+        })?;
+        if (200..300).contains(&status) {
+            return Ok(answer);
+        }
+        Err(match serde_json::from_slice::<Problem>(&answer.body) {
+            Ok(problem) => Failure::failed(problem.detail),
+            Err(_) => Failure::failed(format!("the daemon answered with status {status}")),
+        })
+    }
+}
+
+impl Answer {
+    /// The value that the body is.
+    pub(crate) fn value<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_slice(&self.body).map_err(|error| {
+            Failure::failed(format!(
+                "the daemon's answer is not understood ({error}); is it of another version?"
+            ))
+        })
+    }
+
+    /// The body as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+fn unreachable(socket: &Path, error: &io::Error) -> Failure {
+    let remedy = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "use the socket for readers beside it, or become a member of its group"
+        }
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it is too busy to answer",
+        _ => "is `guideway run` at work, with this --socket?",
+    };
+    Failure::Unreachable(format!("the daemon cannot be reached at {}: {error}; {remedy}", socket.display()))
+}
+
+/// The status, and the rest of the answer. The daemon closes at its end and names its length.
+fn parse(bytes: &[u8]) -> Option<(u16, Answer)> {
+    let mut headers = [httparse::EMPTY_HEADER; 32];
+    let mut response = httparse::Response::new(&mut headers);
+    let httparse::Status::Complete(length) = response.parse(bytes).ok()? else { return None };
+    let header = |name: &str| {
+        let header = response.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
+        std::str::from_utf8(header.value).ok()
+    };
+    let body = bytes.get(length..)?;
+    let body = match header("content-length").and_then(|length| length.trim().parse::<usize>().ok()) {
+        Some(length) => body.get(..length)?,
+        None => body,
+    };
+    Some((response.code?, Answer { body: body.to_vec() }))
+}
+
+/// A name as a part of a path.
+pub(crate) fn segment(name: &str) -> String {
+    let escaped = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    name.bytes().map(escaped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_its_status_and_body() {
+        let (status, answer) =
+            parse(b"HTTP/1.1 200 OK\r\nServer: x\r\ncontent-length: 2\r\n\r\n42 and more").unwrap();
+        assert_eq!(status, 200);
+        assert_eq!(answer.value::<u8>().unwrap(), 42);
+        assert!(parse(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\ncut").is_none());
+        assert!(parse(b"SSH-2.0-OpenSSH\r\n").is_none());
+    }
+
+    #[test]
+    fn names_are_escaped_in_paths() {
+        assert_eq!(segment("web-1.a_b"), "web-1.a_b");
+        assert_eq!(segment("a/b ?"), "a%2Fb%20%3F");
+    }
+}

@@ -1,0 +1,178 @@
+//! The API over its real sockets, and the commands that ask it.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use guideway_testbed::process::Output;
+use guideway_testbed::{Program, privilege, wait};
+use serde_json::{Value, json};
+
+use crate::bed::{Bed, Engine, LONG, backends, config, end};
+
+/// What a request came to: its status, its head and its body.
+struct Reply {
+    status: u16,
+    head: String,
+    body: Value,
+}
+
+fn ask(socket: &Path, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let mut request = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
+    for (name, value) in headers {
+        request += &format!("{name}: {value}\r\n");
+    }
+    request += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Reply { status, head: head.to_ascii_lowercase(), body: serde_json::from_str(body).unwrap_or(Value::Null) }
+}
+
+fn get(bed: &Bed, path: &str) -> Value {
+    let reply = ask(&bed.path("api.sock"), "GET", path, &[], "");
+    assert_eq!(reply.status, 200, "{path}: {}", reply.body);
+    reply.body
+}
+
+/// Runs a command that asks the daemon.
+fn command(bed: &Bed, line: &str) -> Output {
+    let socket = bed.path("api.sock");
+    let words = line.split(' ').map(str::to_owned).chain(["--socket".into(), socket.display().to_string()]);
+    let program = Program::new(env!("CARGO_BIN_EXE_guideway")).args(words);
+    program.run(&bed.network.client.namespace, LONG).unwrap()
+}
+
+fn ready(bed: &Bed) {
+    bed.serves();
+    wait::until_true(LONG, "three backends", || get(bed, "/v1/status")["backends"]["eligible"] == 3).unwrap();
+}
+
+#[test]
+fn status_tells_what_a_person_and_a_program_want_to_know() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("status", Engine::Soft);
+    bed.configure(&config("200ms", &backends(3, |n| if n == 2 { ", weight = 2" } else { "" })));
+    let daemon = bed.run();
+    ready(&bed);
+    bed.answers(20);
+    let status = get(&bed, "/v1/status");
+    let packets = &status["packets"];
+    let sum: u64 = ["forwarded_total", "answered_total", "passed_total", "dropped_total"]
+        .iter()
+        .map(|term| packets[term].as_u64().unwrap())
+        .sum();
+    assert!(packets["forwarded_total"].as_u64().unwrap() > 60, "{packets}");
+    assert!(sum.abs_diff(packets["received_total"].as_u64().unwrap()) < 100);
+    let web = get(&bed, "/v1/services/web");
+    assert_eq!(web["listen"], json!(["192.0.2.10:80/tcp", "[2001:db8::10]:80/tcp"]));
+    let be2 = get(&bed, "/v1/services/web/backends/be2");
+    assert_eq!((&be2["weight"], &be2["admin"]), (&json!(2), &json!("ready")));
+    assert_eq!(be2["health"]["last"]["reason"], "direct probe ok");
+    assert!((be2["share"].as_f64().unwrap() - 0.5).abs() < 0.02, "{be2}");
+    assert_eq!(get(&bed, "/v1/services/web/table?limit=7")["slots"].as_array().unwrap().len(), 7);
+    let table = command(&bed, "service");
+    for part in ["web", "192.0.2.10:80/tcp", "-> ", "be2", "up"] {
+        assert!(table.stdout.contains(part), "no {part:?} in\n{}{}", table.stdout, table.stderr);
+    }
+    let events = command(&bed, "events --json");
+    assert!(events.stdout.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+    assert!(events.stdout.contains("never-passed to up"), "{}", events.stdout);
+    let metrics = command(&bed, "metrics").stdout;
+    assert!(metrics.ends_with("# EOF\n"));
+    for line in [
+        "guideway_backend_health{service=\"web\",backend=\"be1\"} 1",
+        "guideway_config_last_reload_successful 1",
+        "# TYPE guideway_drops counter",
+    ] {
+        assert!(metrics.contains(line), "no {line:?} in\n{metrics}");
+    }
+    let document = get(&bed, "/openapi.json");
+    assert!(document["paths"]["/v1/status"]["get"].is_object());
+    assert!(end(daemon).status.success());
+    let gone = command(&bed, "status");
+    assert_eq!(gone.status.code(), Some(3), "{}", gone.stderr);
+}
+
+#[test]
+fn changes_need_a_condition_and_a_way_in_that_may_change() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("conditions", Engine::Soft);
+    bed.configure(&config("200ms", &backends(3, |_| "")));
+    let daemon = bed.run();
+    ready(&bed);
+    let (socket, readers) = (bed.path("api.sock"), bed.path("api-read.sock"));
+    let weight = "/v1/services/web/backends/be1/weight";
+    let put = |socket: &Path, tag: Option<&str>, path: &str, body: &str| {
+        let headers: Vec<_> = tag.map(|tag| ("If-Match", tag)).into_iter().collect();
+        ask(socket, "PUT", path, &headers, body)
+    };
+    let body = r#"{"weight": 3}"#;
+    let read = ask(&socket, "GET", "/v1/status", &[], "");
+    let tag = read.head.split("etag: ").nth(1).unwrap().lines().next().unwrap().to_owned();
+    for (reply, status, kind) in [
+        (put(&socket, None, weight, body), 428, "condition-required"),
+        (put(&socket, Some("\"0-0\""), weight, body), 412, "changed-meanwhile"),
+        (put(&readers, Some("*"), weight, body), 403, "read-only"),
+        (put(&socket, Some("*"), weight, r#"{"wieght": 3}"#), 422, "bad-body"),
+        (put(&socket, Some("*"), weight, r#"{"weight": 65536}"#), 422, "bad-body"),
+        (put(&socket, Some("*"), weight, "nonsense"), 422, "bad-body"),
+        (put(&socket, Some("*"), "/v1/services/web/backends/be9/weight", body), 404, "not-found"),
+        (put(&socket, Some("*"), "/v1/services/wbe/backends/be1/weight", body), 404, "not-found"),
+        (ask(&socket, "POST", "/v1/status", &[], ""), 405, "method-not-allowed"),
+        (ask(&socket, "GET", "/v1/reload", &[], ""), 405, "method-not-allowed"),
+        (ask(&socket, "GET", "/v2/status", &[], ""), 404, "not-found"),
+        (ask(&socket, "GET", "/v1/flows?limit=many", &[], ""), 400, "bad-request"),
+        (ask(&socket, "GET", "/v1/flows?lmit=3", &[], ""), 400, "bad-request"),
+    ] {
+        assert_eq!((reply.status, reply.body["type"].as_str()), (status, Some(kind)), "{}", reply.body);
+        assert!(reply.head.contains("content-type: application/problem+json"), "{}", reply.head);
+        assert!(reply.body["detail"].as_str().is_some_and(|detail| !detail.is_empty()));
+    }
+    // Nothing of all that has changed anything.
+    let changed = put(&socket, Some(&tag), weight, body);
+    assert_eq!((changed.status, &changed.body["weight"]), (200, &json!(3)), "{}", changed.body);
+    assert!(!changed.head.contains(&tag));
+    assert_eq!(put(&socket, Some(&tag), weight, body).status, 412);
+    assert_eq!(ask(&readers, "GET", "/v1/services/web/backends/be1", &[], "").body["weight"], 3);
+    assert!(end(daemon).status.success());
+    assert!(!socket.exists() && !readers.exists());
+}
+
+#[test]
+fn what_operators_say_holds_over_a_kill_until_it_is_taken_back() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("operators", Engine::Soft);
+    bed.configure(
+        &config("200ms", &backends(3, |_| ""))
+            .replace("[[service]]", "[defaults]\nidle_tcp = \"1s\"\n\n[[service]]"),
+    );
+    let daemon = bed.run();
+    ready(&bed);
+    let drained = command(&bed, "drain web be2 --wait --timeout 15s");
+    assert!(drained.status.success(), "{}{}", drained.stdout, drained.stderr);
+    assert!(drained.stdout.contains("draining"), "{}", drained.stdout);
+    assert!(!bed.answers(60).contains_key("be2"));
+    let weighed = command(&bed, "weight web be3 0 --json");
+    assert_eq!(serde_json::from_str::<Value>(&weighed.stdout).unwrap()["slots"], 0, "{}", weighed.stderr);
+    daemon.kill().unwrap();
+    let daemon = bed.run();
+    let answers = bed.answers(60);
+    assert_eq!(answers.keys().collect::<Vec<_>>(), ["be1"]);
+    assert!(command(&bed, "ready web be2").status.success());
+    assert!(command(&bed, "reset web be3").status.success());
+    wait::until_true(LONG, "all three", || bed.answers(20).len() == 3).unwrap();
+    let unknown = command(&bed, "maintenance web be7");
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(unknown.stderr.contains("has no backend \"be7\""), "{}", unknown.stderr);
+    assert!(end(daemon).status.success());
+}
