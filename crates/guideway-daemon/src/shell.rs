@@ -98,8 +98,8 @@ impl<'a> Shell<'a> {
     async fn start(options: &'a Options) -> Result<Self, RunError> {
         // Signals first: from here on none of them kills.
         let signals = Signals::new()?;
-        let (listeners, work) = Listeners::open(&options.api).await?;
         let Started { mut core, forwarder, probes, store, source } = start::start(options)?;
+        let (listeners, work) = Listeners::open(&options.api).await?;
         let tunnel_device = probes.as_ref().map(|probes| probes.interface().to_owned());
         let (driver, answers) = Driver::new(ProbeOptions { tunnel_device, ..ProbeOptions::default() })?;
         let mut follower = Follower::new()?;
@@ -214,7 +214,10 @@ impl<'a> Shell<'a> {
 
     fn do_work(&mut self, work: Work) {
         let mut order = None;
-        work(&mut Desk { core: &mut self.core, order: &mut order });
+        let tell = work(&mut Desk { core: &mut self.core, order: &mut order });
+        // What was answered must survive a kill.
+        self.save(Instant::now(), false);
+        tell();
         // Whoever asked may have gone away by the time of the answer.
         match order {
             None => {}

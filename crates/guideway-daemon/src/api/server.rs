@@ -34,8 +34,11 @@ const MAX_BODY: usize = 16 << 20;
 const ROWS: usize = 100;
 const MAX_ROWS: usize = 10_000;
 
-/// Work for the daemon's loop.
-pub(crate) type Work = Box<dyn FnOnce(&mut Desk<'_>) + Send>;
+/// Work for the daemon's loop; what it returns tells whoever asked, and is called once everything is saved.
+pub(crate) type Work = Box<dyn FnOnce(&mut Desk<'_>) -> Told + Send>;
+
+/// Tells whoever asked.
+pub(crate) type Told = Box<dyn FnOnce() + Send>;
 
 /// What work can be done on.
 pub(crate) struct Desk<'a> {
@@ -86,8 +89,9 @@ impl Loop {
         let gone = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the daemon is about to end");
         let (tell, told) = oneshot::channel();
         let work: Work = Box::new(move |desk| {
+            let answer = work(desk);
             // Whoever asked may have gone away.
-            let _ = tell.send(work(desk));
+            Box::new(move || drop(tell.send(answer)))
         });
         self.work.send(work).await.map_err(|_| gone())?;
         told.await.map_err(|_| gone())

@@ -39,7 +39,7 @@ fn get(bed: &Bed, path: &str) -> Value {
 }
 
 /// Runs a command that asks the daemon.
-fn command(bed: &Bed, line: &str) -> Output {
+pub(crate) fn command(bed: &Bed, line: &str) -> Output {
     let socket = bed.path("api.sock");
     let words = line.split(' ').map(str::to_owned).chain(["--socket".into(), socket.display().to_string()]);
     let program = Program::new(env!("CARGO_BIN_EXE_guideway")).args(words);

@@ -2,5 +2,6 @@
 
 mod api;
 mod bed;
+mod change;
 mod life;
 mod reload;

@@ -1,0 +1,81 @@
+//! Plans, trials, going back, and explanations, of a daemon at work.
+
+use std::fs;
+
+use guideway_testbed::{privilege, wait};
+use serde_json::Value;
+
+use crate::api::command;
+use crate::bed::{Bed, Engine, LONG, backends, config, end, said};
+
+#[test]
+fn a_configuration_is_planned_tried_taken_back_and_applied() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("change", Engine::Soft);
+    let (three, two) = (config("200ms", &backends(3, |_| "")), config("200ms", &backends(2, |_| "")));
+    bed.configure(&three);
+    let daemon = bed.run();
+    bed.serves();
+    wait::until_true(LONG, "three backends", || bed.answers(20).len() == 3).unwrap();
+    let (same, other) = (bed.path("three.toml"), bed.path("two.toml"));
+    fs::write(&same, &three).unwrap();
+    fs::write(&other, &two).unwrap();
+    let run = |line: &str| command(&bed, line);
+    assert_eq!(run(&format!("plan {}", same.display())).status.code(), Some(0));
+    let plan = run(&format!("plan --json {}", other.display()));
+    assert_eq!(plan.status.code(), Some(1), "{}", plan.stderr);
+    let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
+    let web = &plan["services"][0];
+    assert_eq!((&web["action"], &web["backends_removed"][0]), (&"change".into(), &"be3".into()), "{plan}");
+    assert!(web["slots_moved"].as_u64().unwrap() > 0, "{plan}");
+    // Nothing has changed by planning.
+    assert_eq!(bed.answers(60).len(), 3);
+    let trial = run(&format!("apply --confirm-within 1s {}", other.display()));
+    assert!(trial.status.success() && trial.stdout.contains("on trial"), "{}{}", trial.stdout, trial.stderr);
+    assert_eq!(bed.answers(60).len(), 2);
+    said(&daemon, "nobody confirmed the configuration on trial");
+    wait::until_true(LONG, "three backends again", || bed.answers(20).len() == 3).unwrap();
+    assert_eq!(fs::read_to_string(bed.path("guideway.toml")).unwrap(), three);
+    let trial = run(&format!("apply --confirm-within 1h {}", other.display()));
+    assert!(trial.status.success());
+    assert!(run("confirm").status.success());
+    assert_eq!(fs::read_to_string(bed.path("guideway.toml")).unwrap(), two);
+    assert_eq!(run("confirm").status.code(), Some(1));
+    assert_eq!(bed.answers(60).len(), 2);
+    let back = run("rollback");
+    assert!(back.status.success(), "{}", back.stderr);
+    assert_eq!(fs::read_to_string(bed.path("guideway.toml")).unwrap(), three);
+    wait::until_true(LONG, "three backends once more", || bed.answers(20).len() == 3).unwrap();
+    assert!(end(daemon).status.success());
+}
+
+#[test]
+fn an_explanation_is_what_happens_and_the_loaded_program_agrees() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("explain", Engine::Xdp);
+    bed.configure(&config("200ms", &backends(3, |_| "")));
+    let daemon = bed.run();
+    bed.serves();
+    wait::until_true(LONG, "three backends", || bed.answers(20).len() == 3).unwrap();
+    let mut owners = std::collections::BTreeSet::new();
+    for port in 40_000..40_020 {
+        for (source, vip) in [("198.51.100.7", "192.0.2.10:80"), ("[2001:db8:100::7]", "[2001:db8::10]:80")] {
+            let told = command(&bed, &format!("explain {source}:{port} {vip} tcp --json"));
+            assert_eq!(told.status.code(), Some(0), "{}{}", told.stdout, told.stderr);
+            let told: Value = serde_json::from_str(&told.stdout).unwrap();
+            for packet in told["packets"].as_array().unwrap() {
+                assert_eq!(packet["outcome"], "forwarded", "{packet}");
+                assert_ne!(packet["referee"]["agrees"], Value::Bool(false), "{packet}");
+                owners.insert(packet["backend"].as_str().unwrap().to_owned());
+            }
+        }
+    }
+    assert_eq!(owners.len(), 3);
+    let elsewhere = command(&bed, "explain 198.51.100.7:4000 192.0.2.10:81 tcp");
+    assert!(elsewhere.stdout.contains("passed"), "{}{}", elsewhere.stdout, elsewhere.stderr);
+    assert!(end(daemon).status.success());
+}
