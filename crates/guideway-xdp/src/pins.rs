@@ -80,7 +80,10 @@ impl Pins {
         {
             fs::remove_file(entry.path()).map_err(|error| failed(&entry.path(), error))?;
         }
-        fs::remove_dir(&self.directory).map_err(|error| failed(&self.directory, error))
+        fs::remove_dir(&self.directory).map_err(|error| failed(&self.directory, error))?;
+        // It stays where something else is in it: another layout's pins, a decapsulator's.
+        let _ = self.directory.parent().map(fs::remove_dir);
+        Ok(())
     }
 }
 
