@@ -1,6 +1,6 @@
 //! The Guideway daemon: keeps a forwarder as the configuration, the checks and the operators want it.
 //!
-//! [`run`] is the whole of it. [`core`](mod@crate::core) decides and knows no I/O; [`shell`] is its I/O: signals, files,
+//! [`run`] is the whole of it. `core` decides and knows no I/O; `shell` is its I/O: signals, files,
 //! probes, netlink, requests. There is one of each; packets are read by threads of the forwarder, or by the kernel, and
 //! never wait for either.
 //!

@@ -8,8 +8,8 @@
 #![expect(missing_docs, reason = "the attributes leave the documentation off the function that they make")]
 
 use aya_ebpf::Global;
-use aya_ebpf::bindings::xdp_action::{XDP_ABORTED, XDP_PASS};
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
+use aya_ebpf::bindings::xdp_action::{XDP_ABORTED, XDP_PASS};
 use aya_ebpf::btf_maps::{Array, ProgramArray};
 use aya_ebpf::macros::{btf_map, xdp};
 use aya_ebpf::programs::XdpContext;
