@@ -11,7 +11,9 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::server::{Door, Loop, Role, Work, router};
+use super::desk::{Loop, Work};
+use super::door::{Door, Role};
+use super::server::router;
 use crate::options::ApiOptions;
 
 /// Requests that may wait for the loop; who asks waits then, too.

@@ -1,5 +1,7 @@
 //! The HTTP API: JSON over a Unix socket, and over TCP for who knows a token.
 
+mod desk;
+mod door;
 mod explain;
 mod listen;
 pub mod model;
@@ -9,7 +11,7 @@ mod problem;
 mod server;
 pub(crate) mod view;
 
+pub(crate) use desk::{ApplyAsk, Desk, Order, Work};
 pub use listen::ApiError;
 pub(crate) use listen::Listeners;
 pub(crate) use plan::plan;
-pub(crate) use server::{ApplyAsk, Desk, Order, Work};

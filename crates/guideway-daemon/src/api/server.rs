@@ -1,26 +1,27 @@
-//! The API's server: routes, roles, and conditions on changes.
+//! The API's server: routes, their handlers, and conditions on changes.
 //!
 //! Handlers run on the runtime's threads and know nothing of the core but a channel: each sends a piece of work, which
 //! the loop of the daemon does between two of its own, and waits for what came of it. `GET` only ever reads.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::middleware::{self, Next};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use guideway_control::config::Source;
 use guideway_control::health::Who;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
+use super::desk::{ApplyAsk, Loop, Order, Reply};
+use super::door::{Door, admit};
 use super::model::{Applied, SetAdmin, SetWeight};
 use super::problem::Refusal;
 use super::{openapi, view};
@@ -33,88 +34,6 @@ const MAX_BODY: usize = 16 << 20;
 /// How many rows an answer has unless the request says otherwise, and at most.
 const ROWS: usize = 100;
 const MAX_ROWS: usize = 10_000;
-
-/// Work for the daemon's loop; what it returns tells whoever asked, and is called once everything is saved.
-pub(crate) type Work = Box<dyn FnOnce(&mut Desk<'_>) -> Told + Send>;
-
-/// Tells whoever asked.
-pub(crate) type Told = Box<dyn FnOnce() + Send>;
-
-/// What work can be done on.
-pub(crate) struct Desk<'a> {
-    pub(crate) core: &'a mut Core,
-    /// Set by work that wants another configuration.
-    pub(crate) order: &'a mut Option<Order>,
-}
-
-/// Where the answer to an order goes.
-type Reply<T> = oneshot::Sender<Result<T, String>>;
-
-/// What only the loop itself can do, since it is about files and time.
-pub(crate) enum Order {
-    /// Read the configuration file again; whether there was anything new.
-    Reload(Reply<bool>),
-    /// Take another configuration.
-    Apply(ApplyAsk, Reply<Applied>),
-    /// Keep the configuration that was applied on trial; where it was written.
-    Confirm(Reply<Option<String>>),
-    /// Go back to the configuration before this one.
-    Rollback(Reply<Applied>),
-}
-
-/// A configuration that is to be taken.
-pub(crate) struct ApplyAsk {
-    /// Its text.
-    pub(crate) text: String,
-    /// It is taken back after this time unless it is confirmed.
-    pub(crate) confirm_within: Option<Duration>,
-}
-
-/// The way from handlers to the loop.
-#[derive(Debug, Clone)]
-pub(crate) struct Loop {
-    work: mpsc::Sender<Work>,
-}
-
-impl Loop {
-    pub(crate) fn new(work: mpsc::Sender<Work>) -> Self {
-        Self { work }
-    }
-
-    /// Does something on the loop.
-    async fn on<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Desk<'_>) -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        let gone = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the daemon is about to end");
-        let (tell, told) = oneshot::channel();
-        let work: Work = Box::new(move |desk| {
-            let answer = work(desk);
-            // Whoever asked may have gone away.
-            Box::new(move || drop(tell.send(answer)))
-        });
-        self.work.send(work).await.map_err(|_| gone())?;
-        told.await.map_err(|_| gone())
-    }
-}
-
-/// What a connection may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Read.
-    Reader,
-    /// Read and change.
-    Operator,
-}
-
-/// Who may come in.
-#[derive(Debug, Clone)]
-pub(crate) enum Door {
-    /// Everybody who can open the socket.
-    Socket(Role),
-    /// Who knows a token.
-    Tokens(Arc<Vec<(String, Role)>>),
-}
 
 /// The routes, for one door.
 pub(crate) fn router(to_loop: Loop, door: Door) -> Router {
@@ -155,41 +74,6 @@ pub(crate) fn router(to_loop: Loop, door: Door) -> Router {
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn_with_state(door, admit))
         .with_state(to_loop)
-}
-
-/// Lets in who may come in, to do what they may do.
-async fn admit(State(door): State<Door>, request: Request, next: Next) -> Response {
-    let role = match &door {
-        Door::Socket(role) => *role,
-        Door::Tokens(tokens) => {
-            let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-            let given = given.and_then(|value| value.strip_prefix("Bearer "));
-            match given.and_then(|given| role_of(tokens, given)) {
-                Some(role) => role,
-                None => {
-                    let detail = "give a token: `Authorization: Bearer <token>`";
-                    let mut answer =
-                        Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", detail).into_response();
-                    answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-                    return answer;
-                }
-            }
-        }
-    };
-    let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    if !reads && role == Role::Reader {
-        let detail = "this way in is for reading only; use the operators' socket or token";
-        return Refusal::new(StatusCode::FORBIDDEN, "read-only", detail).into_response();
-    }
-    next.run(request).await
-}
-
-/// Compares all of every token, so that the time that it takes tells nothing.
-fn role_of(tokens: &[(String, Role)], given: &str) -> Option<Role> {
-    let equal = |token: &str| {
-        token.len() == given.len() && token.bytes().zip(given.bytes()).fold(0, |d, (a, b)| d | (a ^ b)) == 0
-    };
-    tokens.iter().fold(None, |found, (token, role)| if equal(token) { Some(*role) } else { found })
 }
 
 /// An answer with the revision that it is of.

@@ -1,0 +1,74 @@
+//! The way from requests to the daemon's loop: work that it does between two of its own.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use tokio::sync::{mpsc, oneshot};
+
+use super::model::Applied;
+use super::problem::Refusal;
+use crate::core::Core;
+
+/// Work for the daemon's loop; what it returns tells whoever asked, and is called once everything is saved.
+pub(crate) type Work = Box<dyn FnOnce(&mut Desk<'_>) -> Told + Send>;
+
+/// Tells whoever asked.
+pub(crate) type Told = Box<dyn FnOnce() + Send>;
+
+/// What work can be done on.
+pub(crate) struct Desk<'a> {
+    pub(crate) core: &'a mut Core,
+    /// Set by work that wants another configuration.
+    pub(crate) order: &'a mut Option<Order>,
+}
+
+/// Where the answer to an order goes.
+pub(super) type Reply<T> = oneshot::Sender<Result<T, String>>;
+
+/// What only the loop itself can do, since it is about files and time.
+pub(crate) enum Order {
+    /// Read the configuration file again; whether there was anything new.
+    Reload(Reply<bool>),
+    /// Take another configuration.
+    Apply(ApplyAsk, Reply<Applied>),
+    /// Keep the configuration that was applied on trial; where it was written.
+    Confirm(Reply<Option<String>>),
+    /// Go back to the configuration before this one.
+    Rollback(Reply<Applied>),
+}
+
+/// A configuration that is to be taken.
+pub(crate) struct ApplyAsk {
+    /// Its text.
+    pub(crate) text: String,
+    /// It is taken back after this time unless it is confirmed.
+    pub(crate) confirm_within: Option<Duration>,
+}
+
+/// The way from handlers to the loop.
+#[derive(Debug, Clone)]
+pub(crate) struct Loop {
+    work: mpsc::Sender<Work>,
+}
+
+impl Loop {
+    pub(crate) fn new(work: mpsc::Sender<Work>) -> Self {
+        Self { work }
+    }
+
+    /// Does something on the loop.
+    pub(super) async fn on<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Desk<'_>) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let gone = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the daemon is about to end");
+        let (tell, told) = oneshot::channel();
+        let work: Work = Box::new(move |desk| {
+            let answer = work(desk);
+            // Whoever asked may have gone away.
+            Box::new(move || drop(tell.send(answer)))
+        });
+        self.work.send(work).await.map_err(|_| gone())?;
+        told.await.map_err(|_| gone())
+    }
+}
