@@ -72,6 +72,8 @@ pub(crate) struct About {
     /// Whether checks can go through tunnels.
     pub(crate) tunnel_probes: bool,
     pub(crate) config: ConfigStatus,
+    /// Where a browser finds the laboratory page.
+    pub(crate) page: Option<String>,
     /// What an operator should know all the time.
     pub(crate) notes: Vec<String>,
 }

@@ -10,7 +10,8 @@ use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::api::{Desk, Listeners, Order, Work};
+use crate::api::model::{Confirmed, Reloaded};
+use crate::api::{Desk, Listeners, Order, PAGE, Work};
 use crate::core::{Core, Unsaved};
 use crate::error::RunError;
 use crate::forwarder::Forwarder;
@@ -100,6 +101,10 @@ impl<'a> Shell<'a> {
         let signals = Signals::new()?;
         let Started { mut core, forwarder, probes, store, source } = start::start(options)?;
         let (listeners, work) = Listeners::open(&options.api).await?;
+        if let Some(address) = listeners.address() {
+            core.about.page = Some(format!("http://{address}{PAGE}"));
+            core.journal.note(Grade::Info, Kind::Daemon, format!("the API listens at {address}"));
+        }
         let tunnel_device = probes.as_ref().map(|probes| probes.interface().to_owned());
         let (driver, answers) = Driver::new(ProbeOptions { tunnel_device, ..ProbeOptions::default() })?;
         let mut follower = Follower::new()?;
@@ -221,9 +226,14 @@ impl<'a> Shell<'a> {
         // Whoever asked may have gone away by the time of the answer.
         match order {
             None => {}
-            Some(Order::Reload(tell)) => drop(tell.send(self.reload("the API asked"))),
+            Some(Order::Reload(tell)) => {
+                let reloaded = self.reload("the API asked").map(|changed| Reloaded { changed });
+                drop(tell.send(reloaded));
+            }
             Some(Order::Apply(ask, tell)) => drop(tell.send(self.apply(ask))),
-            Some(Order::Confirm(tell)) => drop(tell.send(self.confirm())),
+            Some(Order::Confirm(tell)) => {
+                drop(tell.send(self.confirm().map(|written| Confirmed { written })));
+            }
             Some(Order::Rollback(tell)) => drop(tell.send(self.rollback())),
         }
     }

@@ -100,6 +100,7 @@ fn about(
             last_reload_error: stale.map(str::to_owned),
             confirm_by: None,
         },
+        page: None,
         tunnel_probes: matches!(probes, Some(Ok(_))),
         notes: match probes {
             Some(Err(error)) => vec![format!("{DIRECT_PROBES}: {error}")],

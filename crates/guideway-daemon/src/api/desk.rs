@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
 
-use super::model::Applied;
+use super::model::{Applied, Confirmed, Reloaded};
 use super::problem::Refusal;
 use crate::core::Core;
 
@@ -27,12 +26,12 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, String>>;
 
 /// What only the loop itself can do, since it is about files and time.
 pub(crate) enum Order {
-    /// Read the configuration file again; whether there was anything new.
-    Reload(Reply<bool>),
+    /// Read the configuration file again.
+    Reload(Reply<Reloaded>),
     /// Take another configuration.
     Apply(ApplyAsk, Reply<Applied>),
-    /// Keep the configuration that was applied on trial; where it was written.
-    Confirm(Reply<Option<String>>),
+    /// Keep the configuration that was applied on trial.
+    Confirm(Reply<Confirmed>),
     /// Go back to the configuration before this one.
     Rollback(Reply<Applied>),
 }
@@ -61,14 +60,13 @@ impl Loop {
         &self,
         work: impl FnOnce(&mut Desk<'_>) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let gone = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the daemon is about to end");
         let (tell, told) = oneshot::channel();
         let work: Work = Box::new(move |desk| {
             let answer = work(desk);
             // Whoever asked may have gone away.
             Box::new(move || drop(tell.send(answer)))
         });
-        self.work.send(work).await.map_err(|_| gone())?;
-        told.await.map_err(|_| gone())
+        self.work.send(work).await.map_err(|_| Refusal::ending())?;
+        told.await.map_err(|_| Refusal::ending())
     }
 }

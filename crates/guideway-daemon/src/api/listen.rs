@@ -65,6 +65,7 @@ const MIN_TOKEN: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Listeners {
     sockets: Vec<PathBuf>,
+    address: Option<SocketAddr>,
     _servers: JoinSet<io::Result<()>>,
 }
 
@@ -85,13 +86,20 @@ impl Listeners {
                 sockets.push(path);
             }
         }
+        let mut bound = None;
         if let Some(address) = options.listen {
             let tokens = tokens(options)?;
-            let listener = tcp(address).await?;
+            let (listener, address) = tcp(address).await?;
+            bound = Some(address);
             let router = router(to_loop, Door::Tokens(Arc::new(tokens)));
             servers.spawn(async move { axum::serve(listener, router).await });
         }
-        Ok((Self { sockets, _servers: servers }, waiting))
+        Ok((Self { sockets, address: bound, _servers: servers }, waiting))
+    }
+
+    /// The TCP address, with the port that it got.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.address
     }
 }
 
@@ -131,12 +139,11 @@ async fn unix(path: &Path, mode: u32) -> Result<UnixListener, ApiError> {
     Ok(listener)
 }
 
-async fn tcp(address: SocketAddr) -> Result<TcpListener, ApiError> {
-    TcpListener::bind(address).await.map_err(|error| ApiError::Listen {
-        place: address.to_string(),
-        option: "--listen",
-        error,
-    })
+async fn tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ApiError> {
+    let failed = |error| ApiError::Listen { place: address.to_string(), option: "--listen", error };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
 }
 
 fn tokens(options: &ApiOptions) -> Result<Vec<(String, Role)>, ApiError> {

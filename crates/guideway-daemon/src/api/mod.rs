@@ -1,17 +1,22 @@
 //! The HTTP API: JSON over a Unix socket, and over TCP for who knows a token.
 
+mod body;
 mod desk;
 mod door;
 mod explain;
 mod listen;
 pub mod model;
 mod openapi;
+mod page;
 mod plan;
 mod problem;
+mod route;
+mod routes;
 mod server;
 pub(crate) mod view;
 
 pub(crate) use desk::{ApplyAsk, Desk, Order, Work};
 pub use listen::ApiError;
 pub(crate) use listen::Listeners;
+pub(crate) use page::PATH as PAGE;
 pub(crate) use plan::plan;

@@ -26,6 +26,11 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
+    /// The loop is gone.
+    pub(crate) fn ending() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the daemon is about to end")
+    }
+
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad-request", detail)
     }

@@ -59,6 +59,7 @@ pub(crate) fn status(core: &Core, now: Instant) -> Status {
             capacity: (core.controller.engine().flows().len() * ENTRIES) as u64,
             entries,
         },
+        page: core.about.page.clone(),
         notes: notes(core, &services),
     }
 }

@@ -1,7 +1,5 @@
 //! The API over its real sockets, and the commands that ask it.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use guideway_testbed::process::Output;
@@ -9,28 +7,7 @@ use guideway_testbed::{Program, privilege, wait};
 use serde_json::{Value, json};
 
 use crate::bed::{Bed, Engine, LONG, backends, config, end};
-
-/// What a request came to: its status, its head and its body.
-struct Reply {
-    status: u16,
-    head: String,
-    body: Value,
-}
-
-fn ask(socket: &Path, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
-    let mut stream = UnixStream::connect(socket).unwrap();
-    let mut request = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
-    for (name, value) in headers {
-        request += &format!("{name}: {value}\r\n");
-    }
-    request += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Reply { status, head: head.to_ascii_lowercase(), body: serde_json::from_str(body).unwrap_or(Value::Null) }
-}
+use crate::request::ask;
 
 fn get(bed: &Bed, path: &str) -> Value {
     let reply = ask(&bed.path("api.sock"), "GET", path, &[], "");

@@ -69,6 +69,11 @@ impl Bed {
 
     /// Starts the daemon.
     pub(crate) fn start(&self) -> Process {
+        self.start_with(&[])
+    }
+
+    /// Starts the daemon with more arguments.
+    pub(crate) fn start_with(&self, more: &[&str]) -> Process {
         let (config, state, socket) = (self.path("guideway.toml"), self.path("state"), self.path("api.sock"));
         let interface = self.network.balancers[0].link.name().to_owned();
         let engine: &[&str] = match self.engine {
@@ -89,12 +94,17 @@ impl Bed {
                 "--socket".as_ref(),
                 socket.as_os_str(),
             ]);
-        program.start(&self.network.balancers[0].namespace).unwrap()
+        program.args(more).start(&self.network.balancers[0].namespace).unwrap()
     }
 
     /// Starts the daemon and waits until it is ready.
     pub(crate) fn run(&self) -> Process {
-        let daemon = self.start();
+        self.run_with(&[])
+    }
+
+    /// Starts the daemon with more arguments and waits until it is ready.
+    pub(crate) fn run_with(&self, more: &[&str]) -> Process {
+        let daemon = self.start_with(more);
         said(&daemon, "ready: ");
         daemon
     }

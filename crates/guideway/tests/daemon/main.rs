@@ -4,4 +4,6 @@ mod api;
 mod bed;
 mod change;
 mod life;
+mod page;
 mod reload;
+mod request;

@@ -60,6 +60,9 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     ] {
         writeln!(screen, "{what:>14}  {text}")?;
     }
+    if let Some(page) = &status.page {
+        writeln!(screen, "{:>14}  {page}", "page")?;
+    }
     if let Some(until) = &status.config.confirm_by {
         writeln!(screen, "{:>14}  by {until}, or the configuration goes back", "confirm")?;
     }

@@ -1,0 +1,108 @@
+//! The daemon and its forwarder as a whole.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The daemon and its forwarder as a whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Status {
+    /// The daemon's version.
+    pub version: String,
+    /// What changes rise by: the same as the `ETag` of every answer.
+    pub revision: String,
+    /// When this daemon started.
+    pub started_at: String,
+    /// What forwards: `xdp` or `soft`.
+    pub engine: String,
+    /// By which interfaces packets of clients come.
+    pub interfaces: Vec<Interface>,
+    /// The digest of what takes new flows: equal on every balancer that answers every new flow alike.
+    pub digest: String,
+    /// The configuration.
+    pub config: ConfigStatus,
+    /// Services.
+    pub services: u64,
+    /// Backends of services, counted once for each service.
+    pub backends: BackendCounts,
+    /// Drains under way.
+    pub drains: u64,
+    /// Packets that came in.
+    pub packets: PacketCounts,
+    /// Remembered flows.
+    pub flow_table: FlowTable,
+    /// Where a browser finds the laboratory page; not there where the API listens on no TCP address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page: Option<String>,
+    /// What an operator should know.
+    pub notes: Vec<String>,
+}
+
+/// An interface that packets of clients come by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its index.
+    pub index: u32,
+    /// How packets are read there: `native`, `generic` or `socket`.
+    pub mode: String,
+    /// Why it is not `native`, where that was tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fell_back: Option<String>,
+}
+
+/// The configuration in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConfigStatus {
+    /// Where it came from.
+    pub source: String,
+    /// Since when it is in force.
+    pub taken_at: String,
+    /// Whether the last try to read one succeeded.
+    pub last_reload_successful: bool,
+    /// What was wrong, where it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_reload_error: Option<String>,
+    /// When a change that has to be confirmed is taken back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confirm_by: Option<String>,
+}
+
+/// How many backends are how.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BackendCounts {
+    /// All that are wanted.
+    pub total: u64,
+    /// Those that take new flows.
+    pub eligible: u64,
+    /// Those that operators or the configuration drain.
+    pub draining: u64,
+    /// Those that operators or the configuration have switched off.
+    pub maintenance: u64,
+    /// Those whose checks fail, or that have never passed.
+    pub failing: u64,
+}
+
+/// What became of packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PacketCounts {
+    /// Came in.
+    pub received_total: u64,
+    /// Sent to a backend.
+    pub forwarded_total: u64,
+    /// Answered to the client.
+    pub answered_total: u64,
+    /// Left to the host.
+    pub passed_total: u64,
+    /// Dropped.
+    pub dropped_total: u64,
+}
+
+/// The memory for flows that the slot tables alone would send elsewhere.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowTable {
+    /// How many flows it holds at most.
+    pub capacity: u64,
+    /// How many it remembers.
+    pub entries: u64,
+}

@@ -1,0 +1,85 @@
+//! The laboratory page, served beside the API.
+
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+
+use guideway_testbed::process::Process;
+use guideway_testbed::{privilege, wait};
+
+use crate::api::command;
+use crate::bed::{Bed, Engine, LONG, backends, config, end};
+use crate::request::{Reply, ask, ask_by};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// Where the daemon says that its API listens.
+fn address(daemon: &Process) -> SocketAddr {
+    let find = || {
+        let [_, log] = daemon.printed();
+        let found = log.split("the API listens at ").nth(1).and_then(|rest| rest.split_whitespace().next());
+        found.and_then(|address| address.parse().ok()).ok_or(log)
+    };
+    wait::until(LONG, "an address", find).unwrap()
+}
+
+#[test]
+fn the_page_is_served_to_everybody_and_nothing_else_is() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("page", Engine::Soft);
+    bed.configure(&config("1s", &backends(3, |_| "")));
+    let token = bed.path("token");
+    fs::write(&token, TOKEN).unwrap();
+    let token = token.display().to_string();
+    let daemon = bed.run_with(&["--listen", "127.0.0.1:0", "--token-file", &token]);
+    let address = address(&daemon);
+    let by_tcp = |method: &str, path: &str, headers: &[(&str, &str)]| -> Reply {
+        let connect = || TcpStream::connect(address).unwrap();
+        let stream = bed.network.balancers[0].namespace.run(connect).unwrap();
+        ask_by(stream, method, path, headers, "")
+    };
+    let socket = bed.path("api.sock");
+    for (path, kind) in [
+        ("/lab/", "text/html; charset=utf-8"),
+        ("/lab/guideway.wasm", "application/wasm"),
+        ("/lab/js/main.js", "text/javascript; charset=utf-8"),
+    ] {
+        let asset = guideway_page::find(path.strip_prefix("/lab/").unwrap()).unwrap();
+        for reply in [by_tcp("GET", path, &[]), ask(&socket, "GET", path, &[], "")] {
+            assert_eq!((reply.status, &reply.bytes[..]), (200, asset.bytes), "{path}");
+            for (name, value) in guideway_page::HEADERS.into_iter().chain([("content-type", kind)]) {
+                let line = format!("\r\n{name}: {value}").to_ascii_lowercase();
+                assert!(reply.head.contains(&line), "{path}: no {line} in {}", reply.head);
+            }
+        }
+        let again = by_tcp("GET", path, &[("If-None-Match", &asset.etag())]);
+        assert_eq!((again.status, again.bytes.len()), (304, 0));
+        assert_eq!(by_tcp("HEAD", path, &[]).bytes.len(), 0);
+    }
+    assert!(by_tcp("GET", "/", &[]).head.contains("location: /lab/"));
+    for (method, path, status) in [
+        ("GET", "/v1/status", 401),
+        ("GET", "/metrics", 401),
+        ("GET", "/openapi.json", 401),
+        ("GET", "/livez", 401),
+        ("GET", "/lab/../v1/status", 404),
+        ("GET", "/lab/%2e%2e/v1/status", 404),
+        ("GET", "/lab//v1/status", 404),
+        ("GET", "/lab/guideway.wasm.json", 404),
+        ("GET", "//lab/", 401),
+        ("POST", "/lab/", 405),
+        ("PUT", "/lab/index.html", 405),
+        ("POST", "/v1/reload", 401),
+        ("GET", "/nothing", 401),
+    ] {
+        let reply = by_tcp(method, path, &[]);
+        assert_eq!(reply.status, status, "{method} {path}: {}", reply.head);
+        assert!(reply.head.contains("application/problem+json"), "{}", reply.head);
+    }
+    let with_token = by_tcp("GET", "/v1/status", &[("Authorization", &format!("Bearer {TOKEN}"))]);
+    assert_eq!(with_token.body["page"], format!("http://{address}/lab/"));
+    let status = command(&bed, "status");
+    assert!(status.stdout.contains(&format!("http://{address}/lab/")), "{}", status.stdout);
+    assert!(end(daemon).status.success());
+}
