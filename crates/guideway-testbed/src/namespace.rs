@@ -1,7 +1,9 @@
 //! Network namespaces.
 
 use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::panic;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -89,6 +91,11 @@ impl Namespace {
     /// What it is called in messages.
     pub fn label(&self) -> &str {
         &self.inner.label
+    }
+
+    /// Where other processes can enter it, as by `nsenter --net=PATH`, while this one lives.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.inner.handle.as_raw_fd()))
     }
 
     /// Runs `work` on a thread inside the namespace and waits for it. Sockets that it opens stay there. A panic goes on

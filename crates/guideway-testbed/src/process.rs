@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use nix::sched::{CloneFlags, unshare};
+
 use crate::error::{Context, Error, Result};
 use crate::namespace::Namespace;
 use crate::{sys, wait};
@@ -198,8 +200,11 @@ fn launch(command: Command, namespace: &Namespace) -> Result<io::Result<Child>> 
     let launcher = LAUNCHER.get_or_init(|| {
         let (sender, receiver) = mpsc::channel::<Launch>();
         thread::spawn(move || {
-            // It goes home after each start, so that it keeps no namespace alive.
-            let home = Namespace::of_this_thread("home");
+            // It goes home after each start, so that it keeps no namespace alive. Home is one of its own: from a user
+            // namespace there is no way back into the one that the process came from.
+            let home = unshare(CloneFlags::CLONE_NEWNET)
+                .map_err(|error| Error::Privilege { source: error.into() })
+                .and_then(|()| Namespace::of_this_thread("home"));
             for Launch { mut command, namespace, answer } in receiver {
                 let launched = namespace.enter().map(|()| command.spawn());
                 let launched = match &home {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use nix::libc;
 use nix::sys::prctl;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, Signal};
 
 nix::ioctl_readwrite_bad!(ethtool, libc::SIOCETHTOOL, libc::ifreq);
 
@@ -39,10 +39,14 @@ pub(crate) fn set_offload(socket: BorrowedFd<'_>, name: &str, offload: Offload, 
     Ok(())
 }
 
-/// Has the kernel kill the child when the thread that starts it ends.
+/// Has the kernel kill the child when the thread that starts it ends, and the child heed every signal, whichever of them
+/// that thread has blocked.
 pub(crate) fn die_with_parent(command: &mut Command) {
-    let ask = || prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from);
-    // SAFETY: between fork and exec the closure makes one system call; it neither allocates nor locks.
+    let ask = || {
+        SigSet::empty().thread_set_mask()?;
+        prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from)
+    };
+    // SAFETY: between fork and exec the closure makes two system calls; it neither allocates nor locks.
     unsafe { command.pre_exec(ask) };
 }
 

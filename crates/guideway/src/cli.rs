@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::command::live::{change, events, explain, flows, operate, service, status};
 use crate::command::{
-    backend, bench, check, completions, detach, doctor, lab, man, replay, run, schema, table,
+    backend, bench, check, completions, demo, detach, doctor, lab, man, replay, run, schema, table,
 };
 
 /// What every help page ends with.
@@ -35,6 +35,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// See it at work: a network of its own, with clients, balancer and backends, while things go wrong
+    Demo(demo::Args),
     /// Run the balancer: load the configuration, forward, check backends, follow changes
     Run(Box<run::Args>),
     /// Take away what a daemon that is gone left in the kernel

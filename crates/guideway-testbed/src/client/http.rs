@@ -2,13 +2,18 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::{Context, Result};
 use crate::namespace::Namespace;
 
 /// How long a transfer may stall.
-const STALL: Duration = Duration::from_secs(2);
+pub(crate) const STALL: Duration = Duration::from_secs(2);
 
 /// An answer under way: the head is read, the body can be.
 #[derive(Debug)]
@@ -92,17 +97,55 @@ impl Response {
     }
 }
 
+/// `GET path` from the namespace of the calling thread, on a connection of its own that may stall for `patience`; the
+/// whole body as text. `local` becomes the client's address and port as soon as they are known.
+pub(crate) fn get_from_here(
+    server: SocketAddr,
+    path: &str,
+    patience: Duration,
+    local: &mut Option<SocketAddr>,
+) -> io::Result<String> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: testbed\r\n\r\n");
+    ask(connect(server, patience, local)?, &request, 0)?.text()
+}
+
 fn request_with(
     namespace: &Namespace,
     server: SocketAddr,
     head: &str,
     body_bytes: u64,
 ) -> io::Result<Response> {
-    let connected = namespace.run(|| TcpStream::connect_timeout(&server, STALL)).map_err(io::Error::other)?;
-    let mut stream = connected?;
-    stream.set_read_timeout(Some(STALL))?;
-    stream.set_write_timeout(Some(STALL))?;
+    let connected = namespace.run(|| connect(server, STALL, &mut None)).map_err(io::Error::other)?;
+    ask(connected?, head, body_bytes)
+}
+
+/// A connection of which each step may take `patience`.
+fn connect(server: SocketAddr, patience: Duration, local: &mut Option<SocketAddr>) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(server), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&server.into()) {
+        Err(error) if error.raw_os_error() != Some(Errno::EINPROGRESS as i32) => return Err(error),
+        _ => {}
+    }
+    // The port is chosen with the first packet; a connection that failed has none any more.
+    *local = socket.local_addr()?.as_socket();
+    let at_most = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+    if poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)], at_most)? == 0 {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "no connection in time"));
+    }
+    if let Some(error) = socket.take_error()? {
+        return Err(error);
+    }
+    socket.set_nonblocking(false)?;
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
     stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Sends a request and reads the head of its answer.
+fn ask(mut stream: TcpStream, head: &str, body_bytes: u64) -> io::Result<Response> {
     stream.write_all(head.as_bytes())?;
     io::copy(&mut io::repeat(b'g').take(body_bytes), &mut stream)?;
     let mut stream = BufReader::new(stream);

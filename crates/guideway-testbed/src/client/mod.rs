@@ -12,7 +12,7 @@ mod udp;
 pub use download::{Download, Progress};
 pub use echo::{Broken, EchoFlow, EchoFlows};
 pub use flood::{Flood, FloodKind};
-pub use load::{HttpLoad, LoadReport};
+pub use load::{Failed, HttpLoad, LoadReport, Pace};
 pub use ping::ping;
 pub use segment::Segment;
 pub use udp::{UdpClient, UdpReport, UdpStream};

@@ -93,7 +93,7 @@ pub fn swapping_tables_breaks_nothing<F: Forwarder>() {
     }
     assert_eq!(owned(flows.by_backend()), before);
     wait::until_true(LONG, "some requests", || load.report().total() >= 50).unwrap();
-    assert_eq!(load.report().failed, Vec::<String>::new());
+    assert_eq!(load.report().failed, []);
 }
 
 /// Another table size, larger and then smaller, with flows that were there before.
@@ -116,7 +116,7 @@ pub fn another_table_size_breaks_nothing<F: Forwarder>() {
         assert!(broken.is_empty(), "{broken:?}");
         wanted(20);
     }
-    assert_eq!(load.report().failed, Vec::<String>::new());
+    assert_eq!(load.report().failed, []);
     assert_eq!(flows.flows().len(), 50);
 }
 
@@ -136,7 +136,7 @@ pub fn draining_under_load_fails_no_request<F: Forwarder>() {
         }
     }
     let failed: Vec<_> = loads.iter().flat_map(|load| load.report().failed).collect();
-    assert_eq!(failed, Vec::<String>::new());
+    assert_eq!(failed, []);
 }
 
 /// Some seconds after a change, with every flow where its slot sends it, no slot is unsettled any more: the flow table

@@ -4,6 +4,7 @@ pub(crate) mod backend;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod demo;
 pub(crate) mod detach;
 pub(crate) mod doctor;
 pub(crate) mod lab;
@@ -21,6 +22,7 @@ use crate::screen::Screen;
 /// Runs a command; what it has to show goes to `screen`.
 pub(crate) fn run(command: Command, screen: &mut Screen) -> Result<Outcome, Failure> {
     match command {
+        Command::Demo(args) => demo::run(&args, screen),
         Command::Run(args) => run::run(&args),
         Command::Detach(args) => detach::run(&args, screen),
         Command::Status(args) => live::status::run(&args, screen),

@@ -115,7 +115,7 @@ fn a_killed_daemon_loses_no_request_and_the_next_takes_its_forwarder_over() {
     let daemon = bed.run();
     assert_eq!(times_said(&daemon, "slots moved"), times_said(&daemon, "; 0 of 251 slots moved"));
     answered(100);
-    assert_eq!(load.report().failed, Vec::<String>::new());
+    assert_eq!(load.report().failed, []);
     drop(load);
     assert!(end(daemon).status.success());
     assert!(http::get(&bed.network.client.namespace, vips(HTTP_PORT)[0], "/").is_err());
