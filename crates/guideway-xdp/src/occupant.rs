@@ -1,15 +1,11 @@
 //! Which XDP program an interface has now, asked of the kernel by route netlink.
 
 use std::io;
-use std::os::fd::AsRawFd;
 
 use aya::programs::loaded_programs;
-use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use guideway_netlink::RouteSocket;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage, LinkXdp};
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, socket,
-};
 
 use crate::error::Error;
 
@@ -53,35 +49,13 @@ pub(crate) fn link(index: u32) -> io::Result<LinkMessage> {
 
 /// The kernel's description of the interface that is asked for.
 pub(crate) fn describe_link(question: LinkMessage) -> io::Result<LinkMessage> {
-    let socket = socket(
-        AddressFamily::Netlink,
-        SockType::Datagram,
-        SockFlag::SOCK_CLOEXEC,
-        SockProtocol::NetlinkRoute,
-    )?;
-    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
-    let mut header = NetlinkHeader::default();
-    header.flags = NLM_F_REQUEST;
-    let mut message =
-        NetlinkMessage::new(header, NetlinkPayload::from(RouteNetlinkMessage::GetLink(question)));
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    send(socket.as_raw_fd(), &bytes, MsgFlags::empty())?;
-    let mut answer = vec![0; ANSWER_BYTES];
-    let length = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
-    let message =
-        NetlinkMessage::<RouteNetlinkMessage>::deserialize(answer.get(..length).unwrap_or_default())
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
-    match message.payload {
-        NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => Ok(link),
-        NetlinkPayload::Error(error) => Err(error.to_io()),
-        other => Err(io::Error::new(io::ErrorKind::InvalidData, format!("{other:?}"))),
-    }
+    let answers = RouteSocket::open()?.ask(RouteNetlinkMessage::GetLink(question), 0)?;
+    let link = answers.into_iter().find_map(|answer| match answer {
+        RouteNetlinkMessage::NewLink(link) => Some(link),
+        _ => None,
+    });
+    link.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
-
-/// Room for the description of one interface.
-const ANSWER_BYTES: usize = 64 * 1024;
 
 /// The id of the program that it tells of.
 pub(crate) fn attached(link: &LinkMessage) -> Option<u32> {

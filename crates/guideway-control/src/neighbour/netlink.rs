@@ -2,11 +2,10 @@
 
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
 
+use guideway_netlink::{DATAGRAM_BYTES, RouteSocket, Unknown, listener, messages};
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::neighbour::{
@@ -18,16 +17,10 @@ use netlink_packet_route::route::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily as Family, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send,
-    setsockopt, socket, sockopt,
-};
+use nix::sys::socket::{setsockopt, sockopt};
 use tokio::net::UnixDatagram;
 
 use super::{Event, Mac, Path, Place, Request, Resolution};
-
-/// Room for one datagram: more than the kernel puts into one.
-const DATAGRAM_BYTES: usize = 64 << 10;
 
 /// How many bytes of events may wait; the kernel gives less to those without privileges.
 const WAITING_BYTES: usize = 8 << 20;
@@ -58,17 +51,12 @@ pub enum NetlinkError {
 
 /// Asks and tells.
 #[derive(Debug)]
-pub(super) struct Asker {
-    socket: OwnedFd,
-    sequence: u32,
-    buffer: Vec<u8>,
-}
+pub(super) struct Asker(RouteSocket);
 
 impl Asker {
     /// In the network namespace of this thread.
     pub(super) fn open() -> Result<Self, NetlinkError> {
-        let socket = open(SockFlag::SOCK_CLOEXEC, 0)?;
-        Ok(Self { socket, sequence: 0, buffer: vec![0; DATAGRAM_BYTES] })
+        RouteSocket::open().map(Self).map_err(|error| system("open a socket", error))
     }
 
     /// Carries out a request, and gives what came of it to `tell`.
@@ -79,17 +67,17 @@ impl Asker {
     ) -> Result<(), NetlinkError> {
         match request {
             Request::Dump => {
-                let links = self.ask(RouteNetlinkMessage::GetLink(LinkMessage::default()), NLM_F_DUMP);
+                let links = self.0.ask(RouteNetlinkMessage::GetLink(LinkMessage::default()), NLM_F_DUMP);
                 let links = links.map_err(|error| system("list interfaces", error))?;
                 tell(Event::Links(links.iter().filter_map(link_of).collect()));
                 let all = RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default());
                 let neighbours =
-                    self.ask(all, NLM_F_DUMP).map_err(|error| system("list neighbours", error))?;
+                    self.0.ask(all, NLM_F_DUMP).map_err(|error| system("list neighbours", error))?;
                 neighbours.iter().filter_map(event_of).for_each(tell);
             }
             Request::Route(backend) => {
                 // An address that cannot be reached is an error to the kernel, and no way to us.
-                let answer = self.ask(route_to(backend), 0).unwrap_or_default();
+                let answer = self.0.ask(route_to(backend), 0).unwrap_or_default();
                 let paths = answer.iter().find_map(|answer| match answer {
                     RouteNetlinkMessage::NewRoute(route) => Some(paths_of(route)),
                     _ => None,
@@ -130,44 +118,10 @@ impl Asker {
             IpAddr::V4(v4) => NeighbourAddress::Inet(v4),
             IpAddr::V6(v6) => NeighbourAddress::Inet6(v6),
         })];
-        match self.ask(RouteNetlinkMessage::NewNeighbour(message), NLM_F_ACK | mode) {
+        match self.0.ask(RouteNetlinkMessage::NewNeighbour(message), NLM_F_ACK | mode) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(NetlinkError::Privilege),
             Err(_) => Ok(false),
-        }
-    }
-
-    /// Sends a message and reads the answers to it. The kernel answers before `send` returns.
-    fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | flags;
-        header.sequence_number = self.sequence;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
-        send(self.socket.as_raw_fd(), &bytes, MsgFlags::empty())?;
-        let whole = flags & NLM_F_DUMP == NLM_F_DUMP;
-        let mut answers = Vec::new();
-        loop {
-            let length = recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::empty())?;
-            for message in messages(&self.buffer[..length]) {
-                let Ok(message) = message else { continue };
-                // Answers to a request that was given up are skipped.
-                if message.header.sequence_number != self.sequence {
-                    continue;
-                }
-                match message.payload {
-                    NetlinkPayload::Error(error) => {
-                        return if error.code.is_none() { Ok(answers) } else { Err(error.to_io()) };
-                    }
-                    NetlinkPayload::Done(_) => return Ok(answers),
-                    NetlinkPayload::InnerMessage(answer) if whole => answers.push(answer),
-                    NetlinkPayload::InnerMessage(answer) => return Ok(vec![answer]),
-                    _ => {}
-                }
-            }
         }
     }
 }
@@ -184,7 +138,7 @@ pub(super) struct Listener {
 impl Listener {
     /// In the network namespace of this thread, and in the tokio runtime of it.
     pub(super) fn open() -> Result<Self, NetlinkError> {
-        let socket = open(SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, GROUPS)?;
+        let socket = listener(GROUPS).map_err(|error| system("open a socket", error))?;
         // As much as we may have; with less, more events are lost and read again.
         let forced = setsockopt(&socket, sockopt::RcvBufForce, &WAITING_BYTES);
         let _ = forced.or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &WAITING_BYTES));
@@ -211,31 +165,8 @@ impl Listener {
     }
 }
 
-fn open(flags: SockFlag, groups: u32) -> Result<OwnedFd, NetlinkError> {
-    let failed = |error: Errno| system("open a socket", error.into());
-    let socket = socket(Family::Netlink, SockType::Datagram, flags, SockProtocol::NetlinkRoute);
-    let socket = socket.map_err(failed)?;
-    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, groups)).map_err(failed)?;
-    Ok(socket)
-}
-
 fn system(doing: &'static str, error: io::Error) -> NetlinkError {
     NetlinkError::System { doing, error }
-}
-
-/// A message that the codec does not know: its type.
-struct Unknown(u16);
-
-/// The messages of a datagram.
-fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Result<NetlinkMessage<RouteNetlinkMessage>, Unknown>> {
-    std::iter::from_fn(move || {
-        // Every message begins with its length and type (struct nlmsghdr), in the byte order of the machine.
-        let &[a, b, c, d, e, f] = bytes.first_chunk()?;
-        let length = u32::from_ne_bytes([a, b, c, d]) as usize;
-        let message = bytes.get(..length).filter(|message| message.len() >= 16)?;
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some(NetlinkMessage::deserialize(message).map_err(|_| Unknown(u16::from_ne_bytes([e, f]))))
-    })
 }
 
 fn event(message: Result<NetlinkMessage<RouteNetlinkMessage>, Unknown>) -> Option<Event> {
@@ -245,8 +176,8 @@ fn event(message: Result<NetlinkMessage<RouteNetlinkMessage>, Unknown>) -> Optio
             NetlinkPayload::Overrun(_) => Some(Event::Lost),
             _ => None,
         },
-        Err(Unknown(kind)) if NEXT_HOP_MESSAGES.contains(&kind) => Some(Event::RoutesChanged),
-        Err(Unknown(_)) => None,
+        Err(Unknown { kind, .. }) if NEXT_HOP_MESSAGES.contains(&kind) => Some(Event::RoutesChanged),
+        Err(_) => None,
     }
 }
 

@@ -10,6 +10,7 @@ use guideway_xdp::occupant::{Occupant, occupant};
 use serde::Serialize;
 
 use super::host::Host;
+use super::netlink::Netlink;
 use super::place::Places;
 use super::record::Record;
 use super::sysctl;
@@ -213,7 +214,7 @@ fn programs(places: &Places, host: &Host, listen_on: &str, expected: bool) -> Ve
     let mut findings = vec![Finding::ok(format!("the decapsulator is on {listen_on}, {}", hook.as_str()))];
     match Decapsulator::load(Some(&pins)) {
         Ok(programs) => {
-            findings.extend(ends(host, &programs));
+            findings.extend(ends(&programs));
             findings.extend(counts(&programs));
         }
         Err(error) => {
@@ -224,8 +225,8 @@ fn programs(places: &Places, host: &Host, listen_on: &str, expected: bool) -> Ve
 }
 
 /// Whether tunnels end where this host is.
-fn ends(host: &Host, programs: &Decapsulator) -> Option<Finding> {
-    let here = host.netlink.addresses(None).ok()?;
+fn ends(programs: &Decapsulator) -> Option<Finding> {
+    let here = Netlink::open().and_then(|mut netlink| netlink.addresses(None)).ok()?;
     let ends = programs.addresses().into_iter().filter(|(_, role)| role.has(Role::OWN));
     let (ends, elsewhere): (Vec<IpAddr>, Vec<IpAddr>) =
         ends.map(|(address, _)| address).partition(|address| here.contains(address));

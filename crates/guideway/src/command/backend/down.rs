@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
 
 /// Whether all of them are gone.
 fn addresses(record: &Record, log: &mut Log<'_>) -> Result<bool, Failure> {
-    let netlink = Netlink::open().map_err(Failure::failed)?;
+    let mut netlink = Netlink::open().map_err(Failure::failed)?;
     let lo = netlink.interface("lo").map_err(Failure::failed)?;
     let mut all = true;
     for &address in &record.added {

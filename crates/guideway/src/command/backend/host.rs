@@ -24,7 +24,7 @@ impl Host {
         let failed = |error: io::Error| {
             Failure::failed(format_args!("the kernel does not tell its interfaces: {error}"))
         };
-        let netlink = Netlink::open().map_err(failed)?;
+        let mut netlink = Netlink::open().map_err(failed)?;
         let lo = netlink.interface("lo").map_err(failed)?;
         let interface = netlink.interface(listen_on).map_err(|error| match error.raw_os_error() {
             // The second: a name that is too long, or none.

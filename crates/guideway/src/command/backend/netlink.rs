@@ -2,24 +2,15 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
 
-use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload,
-};
+use guideway_netlink::RouteSocket;
+use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use nix::sys::socket::{
-    AddressFamily as Domain, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send,
-    socket,
-};
 
 /// A connection to the kernel.
-pub(crate) struct Netlink {
-    socket: OwnedFd,
-}
+pub(crate) struct Netlink(RouteSocket);
 
 /// An interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,17 +26,14 @@ pub(crate) struct Interface {
 
 impl Netlink {
     pub(crate) fn open() -> io::Result<Netlink> {
-        let socket =
-            socket(Domain::Netlink, SockType::Datagram, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
-        bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
-        Ok(Netlink { socket })
+        RouteSocket::open().map(Netlink)
     }
 
     /// The interface of this name.
-    pub(crate) fn interface(&self, name: &str) -> io::Result<Interface> {
+    pub(crate) fn interface(&mut self, name: &str) -> io::Result<Interface> {
         let mut message = LinkMessage::default();
         message.attributes = vec![LinkAttribute::IfName(name.to_owned())];
-        let answers = self.ask(RouteNetlinkMessage::GetLink(message), NLM_F_ACK)?;
+        let answers = self.0.ask(RouteNetlinkMessage::GetLink(message), NLM_F_ACK)?;
         let link = answers.into_iter().find_map(|answer| match answer {
             RouteNetlinkMessage::NewLink(link) => Some(link),
             _ => None,
@@ -65,8 +53,8 @@ impl Netlink {
     }
 
     /// The addresses of an interface, or of all of them, but those that serve on their link alone.
-    pub(crate) fn addresses(&self, index: Option<u32>) -> io::Result<Vec<IpAddr>> {
-        let answers = self.ask(RouteNetlinkMessage::GetAddress(AddressMessage::default()), NLM_F_DUMP)?;
+    pub(crate) fn addresses(&mut self, index: Option<u32>) -> io::Result<Vec<IpAddr>> {
+        let answers = self.0.ask(RouteNetlinkMessage::GetAddress(AddressMessage::default()), NLM_F_DUMP)?;
         let mut addresses = Vec::new();
         for answer in answers {
             let RouteNetlinkMessage::NewAddress(message) = answer else { continue };
@@ -91,48 +79,16 @@ impl Netlink {
     }
 
     /// Gives an interface an address of its own, with no network around it.
-    pub(crate) fn add(&self, index: u32, address: IpAddr) -> io::Result<()> {
+    pub(crate) fn add(&mut self, index: u32, address: IpAddr) -> io::Result<()> {
         let message = RouteNetlinkMessage::NewAddress(alone(index, address));
-        self.ask(message, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL).map(drop)
+        self.0.ask(message, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL).map(drop)
     }
 
     /// Takes such an address away.
-    pub(crate) fn remove(&self, index: u32, address: IpAddr) -> io::Result<()> {
-        self.ask(RouteNetlinkMessage::DelAddress(alone(index, address)), NLM_F_ACK).map(drop)
-    }
-
-    fn ask(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | flags;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
-        send(self.socket.as_raw_fd(), &bytes, MsgFlags::empty())?;
-        let mut answers = Vec::new();
-        let mut buffer = vec![0; ANSWER_BYTES];
-        loop {
-            let length = recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
-            let mut rest = buffer.get(..length).unwrap_or_default();
-            while !rest.is_empty() {
-                let message =
-                    NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(io::Error::other)?;
-                let taken = (message.header.length as usize).next_multiple_of(4).clamp(4, rest.len());
-                rest = &rest[taken..];
-                match message.payload {
-                    NetlinkPayload::InnerMessage(answer) => answers.push(answer),
-                    NetlinkPayload::Done(_) => return Ok(answers),
-                    NetlinkPayload::Error(error) if error.code.is_none() => return Ok(answers),
-                    NetlinkPayload::Error(error) => return Err(error.to_io()),
-                    other => return Err(io::Error::other(format!("an answer of another kind: {other:?}"))),
-                }
-            }
-        }
+    pub(crate) fn remove(&mut self, index: u32, address: IpAddr) -> io::Result<()> {
+        self.0.ask(RouteNetlinkMessage::DelAddress(alone(index, address)), NLM_F_ACK).map(drop)
     }
 }
-
-/// Room for one datagram of answers: what the kernel fills at most.
-const ANSWER_BYTES: usize = 64 * 1024;
 
 fn alone(index: u32, address: IpAddr) -> AddressMessage {
     let mut message = AddressMessage::default();

@@ -78,7 +78,7 @@ impl At {
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
     let setup = &args.setup.checked()?;
-    let host = Host::look(&setup.listen_on)?;
+    let mut host = Host::look(&setup.listen_on)?;
     host.can_serve(setup)?;
     let ends = host.ends(setup)?;
     let clamp = setup.clamp(host.mtu(setup), &ends)?;
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         settings(&mut record, &mut log, &path)?;
     }
     // The addresses last: until now, nobody could be told that they are here.
-    addresses(&host, &mut record, &mut log, &path)?;
+    addresses(&mut host, &mut record, &mut log, &path)?;
     if log.is_for_people() {
         writeln!(log.screen, "tunnels end at {}", list(&ends))?;
         if !setup.sources.is_empty() {
@@ -184,7 +184,7 @@ fn settings(record: &mut Record, log: &mut Log<'_>, path: &Path) -> Result<(), F
     Ok(())
 }
 
-fn addresses(host: &Host, record: &mut Record, log: &mut Log<'_>, path: &Path) -> Result<(), Failure> {
+fn addresses(host: &mut Host, record: &mut Record, log: &mut Log<'_>, path: &Path) -> Result<(), Failure> {
     let failed = |doing: &str, address: IpAddr, error: std::io::Error| {
         Failure::failed(format_args!("{doing} {address} at lo: {error}"))
     };
