@@ -17,6 +17,14 @@ pub enum EngineError {
         /// What it says, with the remedy.
         reason: String,
     },
+    /// What somebody else changed could not be put right.
+    #[error(
+        "the forwarder's maps could not be compared with what they should hold, or not be repaired: {reason}"
+    )]
+    Repair {
+        /// What it says.
+        reason: String,
+    },
 }
 
 /// How much a forwarder can hold.
@@ -30,6 +38,15 @@ pub struct Capacity {
     pub slots: u32,
     /// Places where services listen, over all services.
     pub listens: u32,
+}
+
+/// How much a forwarder held that it should not have, or lacked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// Entries of the directory: where services listen, and QUIC server ids.
+    pub directory: u32,
+    /// Limits.
+    pub limits: u32,
 }
 
 /// A forwarder's state, mapped: in this process, or from the kernel.
@@ -66,6 +83,13 @@ pub trait Engine {
 
     /// What was published last, by whatever process.
     fn published(&self) -> (Vec<Binding>, Vec<QuicBinding>);
+
+    /// Compares what packets find services by, and its limits, with what was published and set last, and puts right what
+    /// somebody else has changed. Large maps have their turn one a call.
+    ///
+    /// # Errors
+    /// [`EngineError`]: it could not be read, or not be put right.
+    fn repair(&self) -> Result<Repaired, EngineError>;
 
     /// Begins a grace period and returns its number.
     fn begin_grace(&self) -> u64;
@@ -126,6 +150,11 @@ impl Engine for Memory {
         (directory.lookup().bindings().to_vec(), directory.quic().to_vec())
     }
 
+    fn repair(&self) -> Result<Repaired, EngineError> {
+        // Nobody else has this memory.
+        Ok(Repaired::default())
+    }
+
     fn begin_grace(&self) -> u64 {
         self.begin_grace()
     }
@@ -178,6 +207,10 @@ impl<E: Engine> Engine for Arc<E> {
 
     fn published(&self) -> (Vec<Binding>, Vec<QuicBinding>) {
         self.deref().published()
+    }
+
+    fn repair(&self) -> Result<Repaired, EngineError> {
+        self.deref().repair()
     }
 
     fn begin_grace(&self) -> u64 {

@@ -6,7 +6,7 @@ use guideway_forward::record::{Backend, Bucket, Service, ServiceId, Settings};
 use guideway_soft::{Binding, Count, QuicBinding};
 use guideway_xdp::Balancer;
 
-use crate::engine::{Capacity, Engine, EngineError};
+use crate::engine::{Capacity, Engine, EngineError, Repaired};
 
 impl Engine for Balancer {
     fn capacity(&self) -> Capacity {
@@ -49,6 +49,12 @@ impl Engine for Balancer {
 
     fn published(&self) -> (Vec<Binding>, Vec<QuicBinding>) {
         self.published()
+    }
+
+    fn repair(&self) -> Result<Repaired, EngineError> {
+        let directory =
+            self.repair_directory().map_err(|error| EngineError::Repair { reason: error.to_string() })?;
+        Ok(Repaired { directory, limits: self.repair_limits() })
     }
 
     fn begin_grace(&self) -> u64 {

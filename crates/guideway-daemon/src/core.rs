@@ -22,6 +22,7 @@ use guideway_forward::record::{self, BackendSpec, NextHop};
 use guideway_wire::{Address, Tunnel, gue};
 
 use crate::api::model::{ConfigStatus, Interface};
+use crate::drift::Drift;
 use crate::engine::Plane;
 use crate::journal::{Grade, Journal, Kind};
 
@@ -56,6 +57,7 @@ pub(crate) struct Core {
     pub(crate) about: About,
     /// Changes of what is wanted so far.
     changes: u64,
+    pub(crate) drift: Drift,
     /// Whether tunnels of probes may have changed since they were told.
     pub(crate) tunnels_stale: bool,
 }
@@ -128,6 +130,7 @@ impl Core {
             unsaved: Unsaved::default(),
             about,
             changes: 0,
+            drift: Drift::default(),
             tunnels_stale: true,
         }
     }
@@ -306,7 +309,7 @@ impl Core {
     /// When [`advance`](Self::advance) has something to do.
     pub(crate) fn next_due(&self) -> Instant {
         let commit = self.commit_due();
-        [self.board.next_due(), self.drains.next_due(), commit, Some(self.tick_at)]
+        [self.board.next_due(), self.drains.next_due(), commit, self.drift.due(), Some(self.tick_at)]
             .into_iter()
             .flatten()
             .min()

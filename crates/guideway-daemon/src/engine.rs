@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use guideway_control::Engine;
-use guideway_control::engine::{Capacity, EngineError};
+use guideway_control::engine::{Capacity, EngineError, Repaired};
 use guideway_forward::record::{Backend, Bucket, Service, ServiceId, Settings};
 use guideway_soft::{Binding, Count, Memory, QuicBinding, Totals};
 use guideway_xdp::Balancer;
@@ -70,6 +70,10 @@ impl Engine for Plane {
 
     fn published(&self) -> (Vec<Binding>, Vec<QuicBinding>) {
         either!(self, inner => Engine::published(&**inner))
+    }
+
+    fn repair(&self) -> Result<Repaired, EngineError> {
+        either!(self, inner => Engine::repair(&**inner))
     }
 
     fn begin_grace(&self) -> u64 {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use guideway_soft::live::{LiveForwarder, StartError};
 use guideway_soft::memory::NoMemory;
 use guideway_soft::{Limits, Memory};
-use guideway_xdp::attach::Attachment;
+use guideway_xdp::attach::{Attachment, Wish};
 use guideway_xdp::balancer::Balancer;
 use guideway_xdp::pins::Pins;
 use rustix::time::{ClockId, clock_gettime};
@@ -28,7 +28,7 @@ pub(crate) struct Forwarder {
 #[derive(Debug)]
 enum Held {
     Soft { live: LiveForwarder },
-    Kernel { attachments: Vec<Attachment>, pins: Pins, on_exit: OnExit },
+    Kernel { balancer: Arc<Balancer>, attachments: Vec<Attachment>, mode: Wish, pins: Pins, on_exit: OnExit },
 }
 
 /// The forwarder could not be started or ended.
@@ -82,23 +82,16 @@ impl Forwarder {
             EngineOptions::Xdp { mode, pins, on_exit } => {
                 let pins = Pins::new(pins)?;
                 let taken = pins.is_taken();
-                let mut balancer = Balancer::load_pinned(&limits, random_key()?, &pins)?;
+                let balancer = Balancer::load_pinned(&limits, random_key()?, &pins)?;
                 let attachments = named
                     .iter()
                     .map(|(interface, _)| balancer.attach(interface, *mode))
                     .collect::<Result<Vec<_>, _>>()?;
-                let port = |attachment: &Attachment| Interface {
-                    name: attachment.interface.clone(),
-                    index: attachment.index,
-                    mode: attachment.mode.as_str().to_owned(),
-                    fell_back: attachment.fell_back.clone(),
-                };
                 let ports = attachments.iter().map(port).collect();
-                let plane = Plane::Kernel(Arc::new(balancer));
-                Ok((
-                    Self { plane, held: Held::Kernel { attachments, pins, on_exit: *on_exit }, ports },
-                    taken,
-                ))
+                let balancer = Arc::new(balancer);
+                let plane = Plane::Kernel(Arc::clone(&balancer));
+                let held = Held::Kernel { balancer, attachments, mode: *mode, pins, on_exit: *on_exit };
+                Ok((Self { plane, held, ports }, taken))
             }
         }
     }
@@ -128,6 +121,30 @@ impl Forwarder {
         }
     }
 
+    /// Puts the kernel's program back where somebody has taken it away: at which interfaces that was tried.
+    pub(crate) fn reattach(&mut self) -> Vec<Reattached> {
+        let Held::Kernel { balancer, attachments, mode, .. } = &mut self.held else { return Vec::new() };
+        let mut tried = Vec::new();
+        for attachment in attachments.iter_mut() {
+            let result = match balancer.is_attached(attachment) {
+                Ok(true) => continue,
+                Ok(false) => balancer.reattach(attachment, *mode).map(|()| attachment.mode.as_str()),
+                Err(error) => Err(error),
+            };
+            tried.push(Reattached { interface: attachment.interface.clone(), result });
+        }
+        self.ports = attachments.iter().map(port).collect();
+        tried
+    }
+
+    /// Pins those maps again whose pins somebody has removed; how many.
+    pub(crate) fn repin(&self) -> Result<u32, guideway_xdp::Error> {
+        match &self.held {
+            Held::Kernel { balancer, .. } => balancer.repair_pins(),
+            Held::Soft { .. } => Ok(0),
+        }
+    }
+
     /// Frames that the kernel did not take from the software forwarder.
     pub(crate) fn unsent(&self) -> u64 {
         match &self.held {
@@ -140,7 +157,7 @@ impl Forwarder {
     pub(crate) fn end(self, on_exit: Option<OnExit>) -> Result<(), ForwarderError> {
         match self.held {
             Held::Soft { live } => drop(live),
-            Held::Kernel { attachments, pins, on_exit: asked } => {
+            Held::Kernel { attachments, pins, on_exit: asked, .. } => {
                 if on_exit.unwrap_or(asked) == OnExit::Detach {
                     attachments.into_iter().try_for_each(Attachment::detach)?;
                     pins.remove()?;
@@ -148,6 +165,23 @@ impl Forwarder {
             }
         }
         Ok(())
+    }
+}
+
+/// What came of putting the program back at an interface.
+#[derive(Debug)]
+pub(crate) struct Reattached {
+    pub(crate) interface: String,
+    /// In which mode, or why not.
+    pub(crate) result: Result<&'static str, guideway_xdp::Error>,
+}
+
+fn port(attachment: &Attachment) -> Interface {
+    Interface {
+        name: attachment.interface.clone(),
+        index: attachment.index,
+        mode: attachment.mode.as_str().to_owned(),
+        fell_back: attachment.fell_back.clone(),
     }
 }
 

@@ -66,6 +66,8 @@ pub(crate) enum Kind {
     Operator,
     /// Files that outlive the process.
     State,
+    /// What somebody else changed in the forwarder.
+    Drift,
 }
 
 impl Kind {
@@ -80,6 +82,7 @@ impl Kind {
             Self::NextHop => "next-hop",
             Self::Operator => "operator",
             Self::State => "state",
+            Self::Drift => "drift",
         }
     }
 }

@@ -11,6 +11,7 @@
 mod api;
 mod apply;
 mod core;
+mod drift;
 mod engine;
 mod error;
 mod forwarder;

@@ -71,6 +71,14 @@ pub(crate) fn text(core: &Core, now: Instant) -> String {
     page.sample("guideway_config_last_reload_success_timestamp_seconds", &[], unix(core.about.taken_at));
     page.family("guideway_drains", "gauge", "Drains under way.");
     page.sample("guideway_drains", &[], status.drains);
+    page.family(
+        "guideway_drift_repairs",
+        "counter",
+        "What somebody else changed in the forwarder and was put right.",
+    );
+    for (kind, count) in core.drift.repairs() {
+        page.sample("guideway_drift_repairs_total", &[("kind", kind)], count);
+    }
     page.family("guideway_xdp_mode", "gauge", "How packets are read at an interface: 1 for the mode it has.");
     for port in &core.about.interfaces {
         let labels = [("interface", port.name.as_str()), ("mode", port.mode.as_str())];

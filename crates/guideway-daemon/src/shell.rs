@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use crate::api::model::{Confirmed, Reloaded};
 use crate::api::{Desk, Listeners, Order, PAGE, Work};
 use crate::core::{Core, Unsaved};
+use crate::drift;
 use crate::error::RunError;
 use crate::forwarder::Forwarder;
 use crate::journal::{Grade, Kind};
@@ -27,6 +28,9 @@ const SAVE_HEALTH_EVERY: Duration = Duration::from_millis(100);
 
 /// After netlink failed it is tried again so much later.
 const NETLINK_REST: Duration = Duration::from_secs(1);
+
+/// From one comparison of the forwarder with what it should hold to the next.
+const DRIFT_EVERY: Duration = Duration::from_secs(5);
 
 /// Threads for probes and requests, beside the one that decides.
 const THREADS: usize = 2;
@@ -147,6 +151,7 @@ impl<'a> Shell<'a> {
             let now = Instant::now();
             self.forwarder.beat();
             let rounds = self.core.advance(now);
+            drift::watch(&mut self.core, &mut self.forwarder, DRIFT_EVERY, now);
             if std::mem::take(&mut self.core.tunnels_stale) {
                 self.tell_prober();
             }

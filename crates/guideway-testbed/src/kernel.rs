@@ -48,7 +48,7 @@ impl Attached {
 
     /// Puts the program on all links of a machine.
     fn attach(machine: &Host, limits: Limits, mode: Mode) -> Result<Self> {
-        let mut balancer = Balancer::load(&limits, FLOW_KEY)?;
+        let balancer = Balancer::load(&limits, FLOW_KEY)?;
         let passes = if mode == Mode::Native { pass_all(machine)? } else { Vec::new() };
         let attach = |link: Link| {
             // An interface is looked up in the namespace of the thread that asks.

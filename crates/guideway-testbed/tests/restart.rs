@@ -160,7 +160,7 @@ fn hold(arguments: &[String]) -> ! {
     });
     let pins = Pins::new(Path::new(root)).unwrap();
     let found = pins.is_taken();
-    let mut balancer = Balancer::load_pinned(&LIMITS, [4, 2], &pins).unwrap();
+    let balancer = Balancer::load_pinned(&LIMITS, [4, 2], &pins).unwrap();
     let attachment = balancer.attach(INTERFACE, Wish::Auto).unwrap();
     assert_eq!((attachment.mode, attachment.replaced), (Mode::Native, found));
     let mut controller =

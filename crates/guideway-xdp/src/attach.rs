@@ -1,14 +1,15 @@
 //! The program at an interface: put there in a mode that is chosen and told, never in place of a foreign one, and taken
 //! away without touching any other.
 
+use aya::programs::ProgramError;
 use aya::programs::links::{FdLink, PinnedLink};
 use aya::programs::xdp::{XdpLink, XdpMode};
-use aya::programs::{ProgramError, Xdp};
 
-use crate::balancer::{Balancer, PROGRAM, describe};
+use crate::balancer::{Balancer, cannot_tell, describe};
 use crate::error::Error;
 use crate::occupant::{Occupant, occupant};
 use crate::peer::peer;
+use crate::sever::sever;
 
 /// How the program runs at an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,8 @@ enum Holder {
     Open(#[expect(dead_code, reason = "held for its drop")] FdLink),
     /// A link that stays when the process ends.
     Pinned(PinnedLink),
+    /// Nothing: somebody took the program away, and it could not be put back.
+    Lost,
 }
 
 impl Balancer {
@@ -77,7 +80,7 @@ impl Balancer {
     /// # Errors
     /// [`Error::NoInterface`], [`Error::Occupied`] when a foreign program is there, [`Error::Attach`] when the driver
     /// refuses the mode, [`Error::Pin`].
-    pub fn attach(&mut self, interface: &str, wish: Wish) -> Result<Attachment, Error> {
+    pub fn attach(&self, interface: &str, wish: Wish) -> Result<Attachment, Error> {
         let index =
             nix::net::if_::if_nametoindex(interface).map_err(|_| Error::NoInterface(interface.to_owned()))?;
         let attachment = |mode, fell_back, replaced, holder| Attachment {
@@ -118,13 +121,66 @@ impl Balancer {
         Ok(attachment(mode, fell_back, false, holder))
     }
 
+    /// Whether the program is still where it was put, and its pin as well.
+    ///
+    /// # Errors
+    /// [`Error::Attach`], [`Error::Load`] when the kernel does not tell.
+    pub fn is_attached(&self, attachment: &Attachment) -> Result<bool, Error> {
+        let own = self.with_program(|program| program.info().map_err(|error| cannot_tell(&error)))?.id();
+        // An interface that was made anew has another index, and one that is gone has no program.
+        let index = nix::net::if_::if_nametoindex(attachment.interface.as_str()).ok();
+        if index != Some(attachment.index) {
+            return Ok(false);
+        }
+        let there = occupant(&attachment.interface, attachment.index)?;
+        let pinned = self
+            .pins
+            .as_ref()
+            .is_none_or(|pins| pins.link(attachment.mode.as_str(), attachment.index).exists());
+        Ok(pinned && there.is_some_and(|occupant| occupant.id == own))
+    }
+
+    /// Puts the program back at an interface where [`Balancer::is_attached`] says that it is not.
+    ///
+    /// # Errors
+    /// As [`Balancer::attach`]; the attachment is as it was then.
+    pub fn reattach(&self, attachment: &mut Attachment, wish: Wish) -> Result<(), Error> {
+        if let Some(pins) = &self.pins {
+            let path = pins.link(attachment.mode.as_str(), attachment.index);
+            let failed = |reason: String| Error::Pin { path: path.clone(), reason };
+            let holder = std::mem::replace(&mut attachment.holder, Holder::Lost);
+            if let (Holder::Pinned(link), false) = (holder, path.exists()) {
+                let pinned = FdLink::from(link).pin(&path).map_err(|error| failed(describe(&error)))?;
+                attachment.holder = Holder::Pinned(pinned);
+                if self.is_attached(attachment)? {
+                    return Ok(());
+                }
+            }
+            // What is pinned holds nothing any more, or a place where the interface was.
+            if path.exists() {
+                sever(&path).map_err(|error| failed(error.to_string()))?;
+            }
+        }
+        let index = nix::net::if_::if_nametoindex(attachment.interface.as_str()).ok();
+        let same = index == Some(attachment.index);
+        let wish = if same { Wish::Exactly(attachment.mode) } else { wish };
+        let interface = attachment.interface.clone();
+        let fell_back = attachment.fell_back.take();
+        match self.attach(&interface, wish) {
+            Ok(fresh) => {
+                let fell_back = fresh.fell_back.clone().or(fell_back.filter(|_| same));
+                *attachment = Attachment { fell_back, ..fresh };
+                Ok(())
+            }
+            Err(error) => {
+                attachment.fell_back = fell_back;
+                Err(error)
+            }
+        }
+    }
+
     /// Puts this process's program in place of the one that an earlier process left at the interface.
-    fn replace(
-        &mut self,
-        interface: &str,
-        index: u32,
-        wish: Wish,
-    ) -> Result<Option<(Mode, PinnedLink)>, Error> {
+    fn replace(&self, interface: &str, index: u32, wish: Wish) -> Result<Option<(Mode, PinnedLink)>, Error> {
         let Some(pins) = self.pins.clone() else {
             return Ok(None);
         };
@@ -142,10 +198,15 @@ impl Balancer {
             }
             // The pin stays where it is: whenever this process ends, the link lives and has a program, old or new.
             let link = XdpLink::try_from(FdLink::from(pinned)).map_err(|error| failed(describe(&error)))?;
-            let program = self.xdp()?;
-            match program.attach_to_link(link) {
+            let attached = self.with_program(|program| match program.attach_to_link(link) {
                 Ok(id) => {
                     drop(program.take_link(id).map_err(|error| failed(describe(&error)))?);
+                    Ok(Ok(()))
+                }
+                Err(error) => Ok(Err(error)),
+            })?;
+            match attached {
+                Ok(()) => {
                     let link = PinnedLink::from_pin(&path).map_err(|error| failed(describe(&error)))?;
                     return Ok(Some((mode, link)));
                 }
@@ -159,29 +220,22 @@ impl Balancer {
         Ok(None)
     }
 
-    fn link(&mut self, interface: &str, index: u32, mode: Mode) -> Result<FdLink, Error> {
+    fn link(&self, interface: &str, index: u32, mode: Mode) -> Result<FdLink, Error> {
         if mode == Mode::Native
             && let Some(reason) = peer(interface, index)?.objection()
         {
             return Err(Error::Attach { interface: interface.to_owned(), mode: mode.as_str(), reason });
         }
-        let program = self.xdp()?;
-        let id = program
-            .attach_to_if_index(index, mode.flags())
-            .map_err(|error| attach_error(interface, mode, &error))?;
-        let link = program.take_link(id).map_err(|error| attach_error(interface, mode, &error))?;
+        let link = self.with_program(|program| {
+            let id = program.attach_to_if_index(index, mode.flags());
+            let link = id.and_then(|id| program.take_link(id));
+            link.map_err(|error| attach_error(interface, mode, &error))
+        })?;
         FdLink::try_from(link).map_err(|_| Error::Attach {
             interface: interface.to_owned(),
             mode: mode.as_str(),
             reason: "this kernel has no links for XDP; Linux 5.9 is the first that has".into(),
         })
-    }
-
-    fn xdp(&mut self) -> Result<&mut Xdp, Error> {
-        match self.ebpf.program_mut(PROGRAM) {
-            Some(aya::programs::Program::Xdp(program)) => Ok(program),
-            _ => Err(Error::Load { program: PROGRAM, reason: "the object has no such program".into() }),
-        }
     }
 }
 
@@ -192,7 +246,7 @@ impl Attachment {
     /// [`Error::Pin`] when the pin of its link cannot be removed.
     pub fn detach(self) -> Result<(), Error> {
         match self.holder {
-            Holder::Open(_) => Ok(()),
+            Holder::Open(_) | Holder::Lost => Ok(()),
             Holder::Pinned(link) => {
                 let reason = |error: std::io::Error| format!("removing the pin of its link failed: {error}");
                 let failed = |error| Error::Attach {

@@ -1,7 +1,7 @@
 //! One loaded balancer: its program, and all that it holds.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aya::maps::{Map, MapData};
@@ -53,7 +53,7 @@ pub enum Action {
 pub struct Balancer {
     limits: Limits,
     listens: u32,
-    pub(crate) ebpf: Ebpf,
+    ebpf: Mutex<Ebpf>,
     tables: Tables,
     directory: Mutex<Directory>,
     counters: Counters,
@@ -61,6 +61,9 @@ pub struct Balancer {
     pub(crate) pins: Option<Pins>,
     /// Handles of all maps, for pinning.
     maps: HashMap<&'static str, MapData>,
+    /// What was set last.
+    icmp_per_second: AtomicU32,
+    clock_is_stopped: AtomicBool,
 }
 
 impl Balancer {
@@ -84,25 +87,21 @@ impl Balancer {
     /// As [`Balancer::load`]; [`Error::Layout`] when a pinned map is not of the shape that this version reads.
     pub fn load_pinned(limits: &Limits, flow_key: [u64; 2], pins: &Pins) -> Result<Balancer, Error> {
         if !pins.is_taken() {
+            // Some are there when a process was killed while it pinned them, or when somebody took others away. What is no
+            // map of ours is left alone.
+            for shape in tables::ALL.iter().filter(|shape| pins.map(shape.name).exists()) {
+                pinned_entries(pins, *shape)?;
+            }
+            pins.forget_maps()?;
             let mut balancer = Balancer::load(limits, flow_key)?;
             for shape in tables::ALL {
-                let path = pins.map(shape.name);
-                let map = balancer.maps.get(shape.name).ok_or_else(|| missing(*shape))?;
-                map.pin(&path).map_err(|error| Error::Pin { path, reason: describe(&error) })?;
+                balancer.pin(pins, *shape)?;
             }
             balancer.pins = Some(pins.clone());
             return Ok(balancer);
         }
         let mut sizes = *limits;
-        let entries = |shape: Shape| -> Result<u32, Error> {
-            let path = pins.map(shape.name);
-            let other = |reason: String| Error::Layout { path: path.clone(), reason };
-            let map = MapData::from_pin(&path).map_err(|error| other(describe(&error)))?;
-            tables::check(shape, &map).map_err(|error| match error {
-                Error::Map { reason, .. } => other(reason),
-                error => error,
-            })
-        };
+        let entries = |shape| pinned_entries(pins, shape);
         for shape in tables::ALL {
             entries(*shape)?;
         }
@@ -165,13 +164,18 @@ impl Balancer {
         };
         let as_map = |shape: Shape| Map::from_map_data(again(shape)?).map_err(|error| wrong(shape, &error));
         let listens = tables::check(tables::EXACT, &again(tables::EXACT)?)? / tables::KEYS_A_LISTEN;
+        let tables = Tables::new(again)?;
+        let pace = tables.pace.first();
+        let (icmp, stopped) = (pace.per_second(), pace.stopped_at().is_some());
         Ok(Balancer {
+            icmp_per_second: AtomicU32::new(icmp),
+            clock_is_stopped: AtomicBool::new(stopped),
             listens,
-            tables: Tables::new(again)?,
+            tables,
             directory: Mutex::new(Directory::new(as_map)?),
             counters: Counters::new(as_map)?,
             limits,
-            ebpf,
+            ebpf: Mutex::new(ebpf),
             grace,
             maps,
             pins: None,
@@ -198,11 +202,13 @@ impl Balancer {
 
     /// Stops the program's clock at this second, or lets it run: for tests.
     pub fn stop_clock(&self, at: Option<u32>) {
+        self.clock_is_stopped.store(at.is_some(), Relaxed);
         self.tables.pace.first().stop_clock(at);
     }
 
     /// Changes how many ICMP messages of our own are sent a second.
     pub fn set_icmp_per_second(&self, messages: u32) {
+        self.icmp_per_second.store(messages, Relaxed);
         self.tables.pace.first().set_per_second(messages);
     }
 
@@ -249,6 +255,46 @@ impl Balancer {
         self.directory().published()
     }
 
+    /// Compares where services listen with what was published last, and puts right what somebody else has changed; how
+    /// many entries that were. A map of more than 16,384 entries has its turn every fifth call.
+    ///
+    /// # Errors
+    /// [`Error::Full`], [`Error::Map`].
+    pub fn repair_directory(&self) -> Result<u32, Error> {
+        self.directory().repair(&self.grace)
+    }
+
+    /// Sets the limit of ICMP messages again, and has the program's clock run, where somebody else changed them; how many
+    /// of them.
+    pub fn repair_limits(&self) -> u32 {
+        let pace = self.tables.pace.first();
+        let messages = pace.per_second() != self.icmp_per_second.load(Relaxed);
+        if messages {
+            pace.set_per_second(self.icmp_per_second.load(Relaxed));
+        }
+        let clock = pace.stopped_at().is_some() && !self.clock_is_stopped.load(Relaxed);
+        if clock {
+            pace.stop_clock(None);
+        }
+        u32::from(messages) + u32::from(clock)
+    }
+
+    /// Pins those maps again whose pins somebody has removed; how many.
+    ///
+    /// # Errors
+    /// [`Error::Pin`].
+    pub fn repair_pins(&self) -> Result<u32, Error> {
+        let Some(pins) = &self.pins else { return Ok(0) };
+        let gone = tables::ALL.iter().filter(|shape| !pins.map(shape.name).exists());
+        gone.map(|shape| self.pin(pins, *shape)).try_fold(0, |count, pinned| pinned.map(|()| count + 1))
+    }
+
+    fn pin(&self, pins: &Pins, shape: Shape) -> Result<(), Error> {
+        let path = pins.map(shape.name);
+        let map = self.maps.get(shape.name).ok_or_else(|| missing(shape))?;
+        map.pin(&path).map_err(|error| Error::Pin { path, reason: describe(&error) })
+    }
+
     /// Begins a grace period and returns its number.
     pub fn begin_grace(&self) -> u64 {
         self.grace.begin()
@@ -283,22 +329,26 @@ impl Balancer {
         let mut out = vec![0; frame.len() + ROOM];
         let options =
             TestRunOptions { data_in: Some(frame), data_out: Some(&mut out), ..TestRunOptions::new() };
-        let program = self.program().ok_or_else(|| failed("the object has no program".into()))?;
-        let result = program.test_run(options).map_err(|error| failed(describe(&error)))?;
+        let result =
+            self.with_program(|program| program.test_run(options).map_err(|error| failed(describe(&error))))?;
         out.truncate(result.data_size_out as usize);
         Ok(Run { action: Action::from(result.return_value), frame: out })
     }
 
     /// Instructions that the verifier went through, if the kernel tells.
     pub fn verified_instructions(&self) -> Option<u32> {
-        self.program()?.info().ok()?.verified_instruction_count()
+        let info = self.with_program(|program| program.info().map_err(|error| cannot_tell(&error)));
+        info.ok()?.verified_instruction_count()
     }
 
-    pub(crate) fn program(&self) -> Option<&Xdp> {
-        match self.ebpf.program(PROGRAM) {
-            Some(aya::programs::Program::Xdp(program)) => Some(program),
-            _ => None,
-        }
+    /// Does something with the program.
+    pub(crate) fn with_program<T>(
+        &self,
+        work: impl FnOnce(&mut Xdp) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        // A panic in between leaves no half-done change: each is one call of the loader.
+        let mut ebpf = self.ebpf.lock().unwrap_or_else(PoisonError::into_inner);
+        work(xdp(&mut ebpf)?)
     }
 
     fn directory(&self) -> MutexGuard<'_, Directory> {
@@ -327,6 +377,21 @@ fn xdp(ebpf: &mut Ebpf) -> Result<&mut Xdp, Error> {
     let no = |reason: &str| Error::Load { program: PROGRAM, reason: reason.to_owned() };
     let program = ebpf.program_mut(PROGRAM).ok_or_else(|| no("the object has no such program"))?;
     program.try_into().map_err(|_| no("it is no XDP program"))
+}
+
+pub(crate) fn cannot_tell(error: &dyn std::error::Error) -> Error {
+    Error::Load { program: PROGRAM, reason: format!("the kernel does not tell of it: {}", describe(error)) }
+}
+
+/// How many elements a pinned map has, if it is one of ours.
+fn pinned_entries(pins: &Pins, shape: Shape) -> Result<u32, Error> {
+    let path = pins.map(shape.name);
+    let other = |reason: String| Error::Layout { path: path.clone(), reason };
+    let map = MapData::from_pin(&path).map_err(|error| other(describe(&error)))?;
+    tables::check(shape, &map).map_err(|error| match error {
+        Error::Map { reason, .. } => other(reason),
+        error => error,
+    })
 }
 
 fn missing(shape: Shape) -> Error {

@@ -28,7 +28,12 @@ pub(crate) struct Directory {
     quic: Mirror<HashMap<MapData, [u8; 16], u16>>,
     /// Whether elements were freed since the last grace period.
     freed: bool,
+    /// Which of the large maps is compared next.
+    turn: usize,
 }
+
+/// A map of more entries is compared only when its turn has come, one a round: reading an entry takes two system calls.
+const LARGE: usize = 16_384;
 
 impl Directory {
     /// Over the maps that `find` hands out, with what is in them now.
@@ -40,6 +45,7 @@ impl Directory {
             vip_prefixes: Mirror::new(tables::VIP_PREFIXES, open(tables::VIP_PREFIXES, &find)?)?,
             quic: Mirror::new(tables::QUIC, open(tables::QUIC, &find)?)?,
             freed: true,
+            turn: 0,
         })
     }
 
@@ -78,6 +84,24 @@ impl Directory {
             Ok(()) => error,
             Err(again) => Error::Torn { reason: format!("{error}; and then: {again}") },
         })
+    }
+
+    /// Compares the maps with what they should say, and puts right what somebody else has changed; how many entries.
+    ///
+    /// # Errors
+    /// [`Error::Map`], [`Error::Full`].
+    pub(crate) fn repair(&mut self, grace: &Grace) -> Result<u32, Error> {
+        self.turn += 1;
+        let turn = self.turn % 5;
+        let wait = &mut Wait { freed: &mut self.freed, grace };
+        // As a change does: services are never without their VIPs.
+        let repaired = self.vips.repair(turn == 0, wait)?
+            + self.vip_prefixes.repair(turn == 1, wait)?
+            + self.quic.repair(turn == 2, wait)?
+            + self.exact.repair(turn == 3, wait)?
+            + self.prefixes.repair(turn == 4, wait)?;
+        self.forget_steps();
+        Ok(repaired)
     }
 
     fn forget_steps(&mut self) {
@@ -211,6 +235,30 @@ impl<M: Entries> Mirror<M> {
             self.take(key, wait)?;
         }
         Ok(())
+    }
+
+    /// Makes the map say again what it should; how many entries it did not.
+    fn repair(&mut self, its_turn: bool, wait: &mut Wait<'_>) -> Result<u32, Error> {
+        if self.held.len() > LARGE && !its_turn {
+            return Ok(0);
+        }
+        let failed = |error: MapError| Error::Map { map: self.shape.name, reason: describe(&error) };
+        let found = self.map.entries().map_err(failed)?;
+        if found == self.held {
+            return Ok(0);
+        }
+        let wanted = std::mem::replace(&mut self.held, found);
+        let differs = wanted.iter().filter(|(key, value)| self.held.get(key) != Some(value)).count()
+            + self.held.keys().filter(|key| !wanted.contains_key(key)).count();
+        // Foreign entries first, since they may have filled it.
+        let foreign: Vec<_> = self.held.keys().filter(|key| !wanted.contains_key(key)).copied().collect();
+        let result = foreign
+            .into_iter()
+            .try_for_each(|key| self.take(key, wait))
+            .and_then(|()| self.become_like(wanted.clone(), wait));
+        // Whatever came of it, this is what the map should say, and the next round compares with it.
+        self.held = wanted;
+        result.map(|()| u32::try_from(differs).unwrap_or(u32::MAX))
     }
 
     /// Undoes its steps, last first.

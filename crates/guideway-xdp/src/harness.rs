@@ -72,8 +72,9 @@ impl Harness {
     /// # Errors
     /// [`Error::Load`], [`Error::Map`].
     pub fn before(balancer: &Balancer, course: &Course) -> Result<Harness, Error> {
-        let program = balancer.program().ok_or_else(|| load("the balancer has no program"))?;
-        Harness::new(course, Some(program.fd().map_err(|error| load(&describe(&error)))?))
+        balancer.with_program(|program| {
+            Harness::new(course, Some(program.fd().map_err(|error| load(&describe(&error)))?))
+        })
     }
 
     /// The harness alone.

@@ -8,12 +8,15 @@
 //! however it ended. The next process takes the maps over and puts its own program in place of the old one by one
 //! update of the link. Maps of another layout lie in another directory: they are never read as what they are not.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use guideway_forward::record::LAYOUT_VERSION;
 
+use crate::attach::Mode;
 use crate::error::Error;
+use crate::sever::sever;
 
 /// Where pins lie unless something else is asked for.
 pub const DEFAULT_ROOT: &str = "/sys/fs/bpf/guideway";
@@ -62,9 +65,50 @@ impl Pins {
         self.directory.join(format!("{mode}-{index}"))
     }
 
-    /// Whether maps are pinned here: an earlier process left them, or a present one has them.
+    /// Whether all maps are pinned here: an earlier process left them, or a present one has them. A set that a killed
+    /// process had begun to pin is none.
     pub fn is_taken(&self) -> bool {
-        self.map(crate::tables::SETTINGS.name).exists()
+        crate::tables::ALL.iter().all(|shape| self.map(shape.name).exists())
+    }
+
+    /// Takes away the pins of maps.
+    pub(crate) fn forget_maps(&self) -> Result<(), Error> {
+        let pinned = crate::tables::ALL.iter().map(|shape| self.map(shape.name)).filter(|path| path.exists());
+        pinned.into_iter().try_for_each(|path| {
+            fs::remove_file(&path)
+                .map_err(|error| Error::Pin { path, reason: format!("removing it failed: {error}") })
+        })
+    }
+
+    /// The interfaces at which links are pinned here, by index.
+    ///
+    /// # Errors
+    /// [`Error::Pin`] when the directory cannot be read.
+    pub fn interfaces(&self) -> Result<BTreeSet<u32>, Error> {
+        let listing = fs::read_dir(&self.directory).map_err(|error| Error::Pin {
+            path: self.directory.clone(),
+            reason: format!("reading it failed: {error}"),
+        })?;
+        let names = listing.flatten().map(|entry| entry.file_name());
+        Ok(names.filter_map(|name| index_of(&name.to_string_lossy())).collect())
+    }
+
+    /// Takes the program whose link is pinned here off the interface with this index, whoever holds the link; `false`
+    /// where none is pinned.
+    ///
+    /// # Errors
+    /// [`Error::Pin`].
+    pub fn take_off(&self, index: u32) -> Result<bool, Error> {
+        let paths = MODES.map(|mode| self.link(mode, index)).into_iter().filter(|path| path.exists());
+        let mut found = false;
+        for path in paths {
+            sever(&path).map_err(|error| Error::Pin {
+                path,
+                reason: format!("taking its program off the interface failed: {error}"),
+            })?;
+            found = true;
+        }
+        Ok(found)
     }
 
     /// Takes all pins away. What is not attached and not open in a process ends with that.
@@ -91,6 +135,15 @@ pub(crate) const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 
 const MOUNT: &str = "mount one with `mount -t bpf bpf /sys/fs/bpf`, or give another directory";
 
+/// The modes in the names of links' pins.
+const MODES: [&str; 2] = [Mode::Native.as_str(), Mode::Generic.as_str()];
+
+/// The interface whose link is pinned by this name, if a link is.
+fn index_of(name: &str) -> Option<u32> {
+    let (mode, index) = name.split_once('-')?;
+    MODES.contains(&mode).then(|| index.parse().ok()).flatten()
+}
+
 /// Directories of other layouts in which links are pinned.
 fn others(root: &Path) -> Result<Vec<PathBuf>, Error> {
     let listing = fs::read_dir(root).map_err(|error| Error::Pin {
@@ -99,11 +152,11 @@ fn others(root: &Path) -> Result<Vec<PathBuf>, Error> {
     })?;
     let own = format!("v{LAYOUT_VERSION}");
     let forwards = |path: &PathBuf| {
-        fs::read_dir(path).into_iter().flatten().flatten().any(|entry| {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            name.starts_with("native-") || name.starts_with("generic-")
-        })
+        fs::read_dir(path)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|entry| index_of(&entry.file_name().to_string_lossy()).is_some())
     };
     let version = |name: &str| name.strip_prefix('v').is_some_and(|rest| rest.parse::<u32>().is_ok());
     Ok(listing

@@ -54,7 +54,7 @@ fn a_program_outlives_its_process_is_replaced_in_place_and_leaves_foreign_ones_a
     apart(|root| {
         let pins = Pins::new(&root).unwrap();
         assert!(!pins.is_taken());
-        let mut first = Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap();
+        let first = Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap();
         let attachment = first.attach("lo", Wish::Auto).unwrap();
         assert_eq!((attachment.mode, attachment.replaced), (Mode::Generic, false));
         assert!(attachment.fell_back.is_some(), "the loopback interface has no native mode");
@@ -67,7 +67,7 @@ fn a_program_outlives_its_process_is_replaced_in_place_and_leaves_foreign_ones_a
 
         assert!(pins.is_taken());
         let other_sizes = Limits { services: 99, ..LIMITS };
-        let mut second = Balancer::load_pinned(&other_sizes, [3, 4], &pins).unwrap();
+        let second = Balancer::load_pinned(&other_sizes, [3, 4], &pins).unwrap();
         assert_eq!(second.limits().services, LIMITS.services, "maps keep their sizes");
         assert_eq!(second.service(service).unwrap().policy(), Policy(0x55));
         assert_eq!(second.settings().flow_key(), [1, 2]);
@@ -79,7 +79,7 @@ fn a_program_outlives_its_process_is_replaced_in_place_and_leaves_foreign_ones_a
         let after = occupant("lo", LOOPBACK).unwrap().unwrap();
         assert_ne!(after.id, before.id);
 
-        let mut foreign = Balancer::load(&LIMITS, [5, 6]).unwrap();
+        let foreign = Balancer::load(&LIMITS, [5, 6]).unwrap();
         match foreign.attach("lo", Wish::Exactly(Mode::Generic)) {
             Err(Error::Occupied { id, name, .. }) => assert_eq!((id, name.as_str()), (after.id, "balancer")),
             other => panic!("{other:?}"),
@@ -151,5 +151,26 @@ fn maps_and_programs_of_another_layout_are_refused_and_left_alone() {
         std::fs::remove_file(older.join("native-7")).unwrap();
         Pins::new(&root).unwrap().remove().unwrap();
         std::fs::remove_dir(&older).unwrap();
+    });
+}
+
+#[test]
+fn pins_that_a_killed_process_had_begun_to_make_are_replaced() {
+    apart(|root| {
+        let pins = Pins::new(&root).unwrap();
+        let first = Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap();
+        let directory = root.join(format!("v{LAYOUT_VERSION}"));
+        let names: Vec<_> = std::fs::read_dir(&directory).unwrap().flatten().map(|pin| pin.path()).collect();
+        drop(first);
+        for kept in 0..names.len() {
+            for pin in names.iter().skip(kept) {
+                let _ = std::fs::remove_file(pin);
+            }
+            assert!(!pins.is_taken());
+            let next = Balancer::load_pinned(&LIMITS, [3, 4 + kept as u64], &pins).unwrap();
+            assert!(pins.is_taken());
+            assert_eq!(next.settings().flow_key(), [3, 4 + kept as u64], "none of the maps is an old one");
+        }
+        pins.remove().unwrap();
     });
 }

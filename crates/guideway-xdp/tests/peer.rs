@@ -28,7 +28,7 @@ fn native_mode_wants_a_program_at_the_other_end_of_a_pair() {
     other.set_gro(true).unwrap();
     let index = link.index();
     let ask = || here.run(|| peer("eth0", index)).unwrap().unwrap();
-    let mut balancer = Balancer::load(&LIMITS, [1, 2]).unwrap();
+    let balancer = Balancer::load(&LIMITS, [1, 2]).unwrap();
 
     assert_eq!(ask(), Peer::Deaf { name: "port7".into() });
     let refused = here.run(|| balancer.attach("eth0", Wish::Exactly(Mode::Native))).unwrap();

@@ -80,7 +80,7 @@ fn jumbo_frames_forbid_native_mode_before_and_at_attaching() {
             report.mode.is_none() && failed.contains("MTU 9000") && failed.contains("mtu 3498"),
             "{failed}"
         );
-        let mut balancer = Balancer::load(&LIMITS, [1, 2]).unwrap();
+        let balancer = Balancer::load(&LIMITS, [1, 2]).unwrap();
         // Frames this large keep a program away from the other end, too.
         match balancer.attach("xb-a", NATIVE) {
             Err(Error::Attach { mode: "native", .. }) => {}
@@ -94,7 +94,7 @@ fn jumbo_frames_forbid_native_mode_before_and_at_attaching() {
 #[test]
 fn a_foreign_program_is_named_with_its_id() {
     apart(|| {
-        let mut balancer = Balancer::load(&LIMITS, [1, 2]).unwrap();
+        let balancer = Balancer::load(&LIMITS, [1, 2]).unwrap();
         let _attached = balancer.attach("xb-a", Wish::Exactly(Mode::Generic)).unwrap();
         let failed = told(&look("xb-a", Wish::Auto).findings, Grade::Fail);
         assert!(failed.contains("another XDP program") && failed.contains("`balancer`"), "{failed}");

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU16;
 
 use guideway_forward::record::backend::NextHop;
-use guideway_forward::record::{Backend, BackendState, ServiceId};
+use guideway_forward::record::{Backend, BackendState, ServiceId, Slot};
 use guideway_soft::{Binding, QuicBinding};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
@@ -113,7 +113,11 @@ impl<E: Engine> Controller<E> {
             Some(before) if !self.slots.take_at(before) => {
                 return Err(wrong("the table before its present one lies where another does"));
             }
-            Some(region) => Some(Prior { region, since: now, in_grace: active.in_grace() }),
+            Some(region) => {
+                let words = words(&self.engine, region);
+                let seed = record.other_table(active).seed();
+                Some(Prior { region, words, seed, since: now, in_grace: active.in_grace() })
+            }
             None => None,
         };
         let name = spec.map_or_else(|| format!("service-{}", id.0), |spec| spec.name.clone());
@@ -139,8 +143,8 @@ impl<E: Engine> Controller<E> {
         choose_present(&mut members, wanted);
         let mut unsettled = BTreeMap::new();
         let mut owners = HashSet::new();
-        for slot in 0..table.len {
-            let word = read(&self.engine, table, slot);
+        let words = words(&self.engine, table);
+        for (slot, word) in (0..).zip(&words) {
             owners.insert(word.current());
             if !word.is_settled() {
                 unsettled.insert(slot, now);
@@ -171,6 +175,7 @@ impl<E: Engine> Controller<E> {
             members,
             places,
             table,
+            words,
             seed,
             second: active.second(),
             prior,
@@ -197,6 +202,11 @@ impl<E: Engine> Controller<E> {
             }
         }
     }
+}
+
+/// The slots of a table as they are.
+fn words(engine: &impl Engine, table: Region) -> Vec<Slot> {
+    (0..table.len).map(|slot| read(engine, table, slot)).collect()
 }
 
 /// A backend as its record says; `None` for a free one.

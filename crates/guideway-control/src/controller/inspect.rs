@@ -81,7 +81,8 @@ impl<E: Engine> Controller<E> {
     /// The service whose table, active or prior, begins at this slot.
     pub fn service_of_slot(&self, offset: u32) -> Option<(ServiceId, &str)> {
         let has = |held: &&Held| {
-            held.table.offset == offset || held.prior.is_some_and(|prior| prior.region.offset == offset)
+            held.table.offset == offset
+                || held.prior.as_ref().is_some_and(|prior| prior.region.offset == offset)
         };
         self.services.values().find(has).map(|held| (held.id, held.spec.name.as_str()))
     }
@@ -96,18 +97,14 @@ impl<E: Engine> Controller<E> {
         let held = self.services.get(service)?;
         let name = |local| identity(held, local).map(str::to_owned);
         let slots = (0..held.table.len).map(|index| {
-            let slot = held.slot(&self.engine, index);
+            let slot = held.slot(index);
             SlotView {
                 current: name(slot.current()),
                 settled: name(slot.settled()),
                 is_settled: slot.is_settled(),
             }
         });
-        Some(TableView {
-            generation: held.generation,
-            digest: held.digest(&self.engine),
-            slots: slots.collect(),
-        })
+        Some(TableView { generation: held.generation, digest: held.digest(), slots: slots.collect() })
     }
 }
 

@@ -11,6 +11,7 @@ mod adopt;
 mod apply;
 mod change;
 mod commit;
+mod drift;
 pub mod from_config;
 mod inspect;
 mod member;
@@ -40,6 +41,7 @@ use guideway_soft::Count;
 
 pub use adopt::AdoptError;
 pub use change::{ChangeError, ServiceChange};
+pub use drift::{DriftKind, Drifted};
 pub use inspect::{FlowView, SlotView, TableView};
 pub use remaining::Remaining;
 pub use service::{BackendStatus, ServiceStatus};
@@ -64,8 +66,10 @@ pub struct Controller<E> {
     retired: Vec<Retired>,
     /// The grace period after which look-ups that no service needs any more can be switched off.
     narrowing: Option<u64>,
-    /// Whether the forwarder still holds server ids of backends that are gone.
+    /// Whether the forwarder may hold something else than was told last of where services listen and of server ids.
     unpublished: bool,
+    /// How far [`Controller::repair`] has come.
+    watch: drift::Watch,
 }
 
 /// Memory that is reused only after a grace period.
@@ -101,6 +105,7 @@ impl<E: Engine> Controller<E> {
             retired: Vec::new(),
             narrowing: None,
             unpublished: false,
+            watch: drift::Watch::new(&engine),
             engine,
         }
     }
@@ -194,7 +199,7 @@ impl<E: Engine> Controller<E> {
         let epoch = self.engine.begin_grace();
         let (table, places, id) = (Some(held.table), Some(held.places), Some(held.id));
         self.retired.push(Retired { epoch, slots: table, places, id });
-        let prior = held.prior.map(|prior| prior.region);
+        let prior = held.prior.as_ref().map(|prior| prior.region);
         self.retired.push(Retired { epoch, slots: prior, places: None, id: None });
     }
 
@@ -293,7 +298,7 @@ impl<E: Engine> Controller<E> {
         for (name, held) in &self.services {
             let mut places: Vec<_> = held.spec.listen.iter().map(Listen::to_string).collect();
             places.sort_unstable();
-            let line = format!("{name} {} {}\n", places.join(" "), held.digest(&self.engine));
+            let line = format!("{name} {} {}\n", places.join(" "), held.digest());
             for (seed, word) in words.iter_mut().enumerate() {
                 *word = NativeHasher::new(*word ^ seed as u64).hash(hash::DIGEST, line.as_bytes());
             }

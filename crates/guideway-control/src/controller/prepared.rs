@@ -70,6 +70,7 @@ impl<E: Engine> Controller<E> {
             members: plan.members,
             places,
             table,
+            words: plan.owners.iter().map(|&owner| Slot::settled_on(owner)).collect(),
             seed: plan.seed,
             second: false,
             prior: None,
@@ -79,8 +80,8 @@ impl<E: Engine> Controller<E> {
             resize_waits: false,
             resize_refused: None,
         };
-        for (slot, &owner) in plan.owners.iter().enumerate() {
-            write(&self.engine, table, slot as u32, Slot::settled_on(owner));
+        for (slot, &word) in held.words.iter().enumerate() {
+            write(&self.engine, table, slot as u32, word);
         }
         for local in 0..held.members.len() {
             let global = places.offset + local as u32;
@@ -207,7 +208,7 @@ impl<E: Engine> Controller<E> {
         } else {
             for (slot, &owner) in update.owners.iter().enumerate() {
                 let slot = slot as u32;
-                let before = held.slot(engine, slot);
+                let before = held.slot(slot);
                 if before.current() == owner {
                     continue;
                 }

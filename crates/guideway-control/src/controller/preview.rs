@@ -35,7 +35,7 @@ impl<E: Engine> Controller<E> {
         let shares = Shares::new((&held.members, held.last_resort), (&plan.members, plan.last_resort));
         let resized = plan.size != held.table.len;
         for (slot, &owner) in plan.owners.iter().enumerate() {
-            let before = held.slot(&self.engine, slot as u32 % held.table.len).current();
+            let before = held.slot(slot as u32 % held.table.len).current();
             // With another seed every flow hashes anew, so nothing can be said to stay.
             if before == owner && plan.seed == held.seed {
                 continue;

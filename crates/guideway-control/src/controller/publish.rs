@@ -35,6 +35,8 @@ impl<E: Engine> Controller<E> {
             }
         }
         let before = self.tell_settings();
+        // What was refused may have been done in part: it is told again by the next tick.
+        self.unpublished = true;
         self.engine.publish(&bindings, &quic)?;
         self.unpublished = false;
         // Packets that still read the directory before this one need its look-ups.
@@ -55,6 +57,24 @@ impl<E: Engine> Controller<E> {
         let before = (settings.has_any_port(), settings.has_prefixes());
         settings.set_lookups(any_port || before.0, prefixes || before.1);
         before
+    }
+
+    /// Whether the settings are as they should be; put right if they are not.
+    pub(super) fn repair_settings(&mut self) -> bool {
+        let settings = self.engine.settings();
+        let members = self.services.values().flat_map(|held| held.members.iter().flatten());
+        let [v4, v6] = own_sources(members.map(|member| &member.spec.tunnel));
+        let (wanted, has) = (self.lookups(), (settings.has_any_port(), settings.has_prefixes()));
+        let narrowing = self.narrowing.is_some();
+        let looks_up = |wanted: bool, has: bool| wanted == has || (narrowing && has);
+        let right = looks_up(wanted.0, has.0) && looks_up(wanted.1, has.1);
+        if right && settings.has_own_sources(v4, v6) && settings.flow_key() == self.watch.flow_key {
+            return true;
+        }
+        settings.set_flow_key(self.watch.flow_key);
+        settings.set_own_sources(v4, v6);
+        settings.set_lookups(wanted.0 || (narrowing && has.0), wanted.1 || (narrowing && has.1));
+        false
     }
 
     /// Switches off look-ups that no packet needs any more.

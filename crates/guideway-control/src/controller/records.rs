@@ -1,6 +1,6 @@
 //! What a change writes into the forwarder's memory.
 
-use guideway_forward::record::{BackendState, Service, Slot};
+use guideway_forward::record::{BackendSpec, BackendState, Service, Slot};
 
 use super::member::Member;
 use super::region::Region;
@@ -17,18 +17,19 @@ pub(super) fn flip(
     owners: &[u16],
     now: u32,
 ) -> u32 {
-    for (slot, &owner) in owners.iter().enumerate() {
-        write(engine, table, slot as u32, Slot::settled_on(owner));
+    let words: Vec<Slot> = owners.iter().map(|&owner| Slot::settled_on(owner)).collect();
+    for (slot, &word) in words.iter().enumerate() {
+        write(engine, table, slot as u32, word);
     }
     let same_seed = held.seed == seed;
     let moved = owners
         .iter()
         .enumerate()
-        .filter(|&(slot, &owner)| {
-            !same_seed || held.slot(engine, slot as u32 % held.table.len).current() != owner
-        })
+        .filter(|&(slot, &owner)| !same_seed || held.slot(slot as u32 % held.table.len).current() != owner)
         .count() as u32;
-    held.prior = Some(Prior { region: held.table, since: now, in_grace: true });
+    let before = std::mem::replace(&mut held.words, words);
+    held.prior =
+        Some(Prior { region: held.table, words: before, seed: held.seed, since: now, in_grace: true });
     held.table = table;
     held.seed = seed;
     held.second = !held.second;
@@ -86,10 +87,17 @@ pub(super) fn raise_records(engine: &impl Engine, held: &Held, moved: bool) {
 
 /// Stores every record as it is wanted.
 pub(super) fn store_records(engine: &impl Engine, held: &Held) {
-    for (local, member) in held.members.iter().enumerate() {
-        let (Some(member), Some(record)) = (member, engine.backend(held.places.offset + local as u32)) else {
-            continue;
-        };
-        record.store(&member.record(member.state(held.last_resort && member.is_last_resort())));
+    for local in 0..held.members.len() as u32 {
+        if let (Some(wanted), Some(record)) =
+            (wanted_record(held, local), engine.backend(held.places.offset + local))
+        {
+            record.store(&wanted);
+        }
     }
+}
+
+/// What the record of a local index should be; `None`: a free one.
+pub(super) fn wanted_record(held: &Held, local: u32) -> Option<BackendSpec> {
+    let member = held.members.get(local as usize)?.as_ref()?;
+    Some(member.record(member.state(held.last_resort && member.is_last_resort())))
 }

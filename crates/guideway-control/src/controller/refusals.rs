@@ -9,7 +9,7 @@ use guideway_soft::{Binding, Count, Limits, Memory, QuicBinding};
 use super::spec::{Admin, Health, Protocol, TableSizeSpec};
 use super::tests::{of, service};
 use super::{ChangeError, Controller};
-use crate::engine::{Capacity, Engine, EngineError};
+use crate::engine::{Capacity, Engine, EngineError, Repaired};
 
 /// Memory that refuses while it is told to, and has room for a few places to listen.
 struct Stubborn {
@@ -55,6 +55,10 @@ impl Engine for Stubborn {
 
     fn published(&self) -> (Vec<Binding>, Vec<QuicBinding>) {
         self.memory.published()
+    }
+
+    fn repair(&self) -> Result<Repaired, EngineError> {
+        Ok(Repaired::default())
     }
 
     fn begin_grace(&self) -> u64 {

@@ -7,7 +7,7 @@ use guideway_forward::record::{BackendState, ServiceId};
 
 use super::member::Member;
 use super::records::store_records;
-use super::service::{Held, read};
+use super::service::Held;
 use super::spec::Health;
 use super::tick::{MARGIN_SECONDS, for_each_flow};
 use super::{ChangeError, Controller, Removal, unknown_backend};
@@ -56,7 +56,7 @@ impl<E: Engine> Controller<E> {
         });
         let mut unsettled: HashMap<ServiceId, HashMap<u16, u32>> = HashMap::new();
         let describe = |(held, local, member): (&Held, u16, &Member)| {
-            let slots = unsettled.entry(held.id).or_insert_with(|| unsettled_slots(&self.engine, held));
+            let slots = unsettled.entry(held.id).or_insert_with(|| unsettled_slots(held));
             Remaining {
                 service: held.spec.name.clone(),
                 backend: member.spec.identity.clone(),
@@ -128,14 +128,13 @@ impl<E: Engine> Controller<E> {
 }
 
 /// How many slots may hold older flows of which backend.
-fn unsettled_slots(engine: &impl Engine, held: &Held) -> HashMap<u16, u32> {
+fn unsettled_slots(held: &Held) -> HashMap<u16, u32> {
     let mut slots: HashMap<u16, u32> = HashMap::new();
     for &slot in held.unsettled.keys() {
-        *slots.entry(held.slot(engine, slot).settled()).or_default() += 1;
+        *slots.entry(held.slot(slot).settled()).or_default() += 1;
     }
-    if let Some(prior) = held.prior {
-        for index in 0..prior.region.len {
-            let slot = read(engine, prior.region, index);
+    if let Some(prior) = &held.prior {
+        for slot in &prior.words {
             *slots.entry(slot.current()).or_default() += 1;
             if slot.settled() != slot.current() {
                 *slots.entry(slot.settled()).or_default() += 1;

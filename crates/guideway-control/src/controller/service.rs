@@ -24,8 +24,10 @@ pub(crate) struct Held {
     pub(crate) members: Vec<Option<Member>>,
     /// Where the members' records lie.
     pub(crate) places: Region,
-    /// The active table.
+    /// Where the active table lies.
     pub(crate) table: Region,
+    /// What it should hold there.
+    pub(crate) words: Vec<Slot>,
     pub(crate) seed: u64,
     /// Whether the active table is the second of the service's record.
     pub(crate) second: bool,
@@ -41,9 +43,12 @@ pub(crate) struct Held {
 }
 
 /// The table before the present one, of another size or seed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Prior {
     pub(crate) region: Region,
+    /// What it should hold there.
+    pub(crate) words: Vec<Slot>,
+    pub(crate) seed: u64,
     /// When the present table took over.
     pub(crate) since: u32,
     /// Whether an unknown UDP flow still counts as older than that.
@@ -98,17 +103,20 @@ impl Held {
     /// The word that says which table is active, and what else is consulted.
     pub(crate) fn active(&self) -> Active {
         Active::new(self.second, self.prior.is_some(), self.generation)
-            .with_grace(self.prior.is_some_and(|prior| prior.in_grace))
+            .with_grace(self.prior.as_ref().is_some_and(|prior| prior.in_grace))
     }
 
-    /// A slot of the active table.
-    pub(crate) fn slot(&self, engine: &impl Engine, index: u32) -> Slot {
-        read(engine, self.table, index)
+    /// A slot of the active table, as it should be.
+    pub(crate) fn slot(&self, index: u32) -> Slot {
+        self.words.get(index as usize).copied().unwrap_or(Slot::EMPTY)
     }
 
     /// Stores a slot of the active table: one store of four bytes.
-    pub(crate) fn set_slot(&self, engine: &impl Engine, index: u32, slot: Slot) {
-        write(engine, self.table, index, slot);
+    pub(crate) fn set_slot(&mut self, engine: &impl Engine, index: u32, slot: Slot) {
+        if let Some(word) = self.words.get_mut(index as usize) {
+            *word = slot;
+            write(engine, self.table, index, slot);
+        }
     }
 
     /// The wanted member with this identity.
@@ -141,7 +149,7 @@ impl Held {
     }
 
     /// The fingerprint of the active table.
-    pub(crate) fn digest(&self, engine: &impl Engine) -> String {
+    pub(crate) fn digest(&self) -> String {
         let nobody = self.members.len() as u16;
         let mut identities: Vec<&str> = self
             .members
@@ -149,7 +157,7 @@ impl Held {
             .map(|member| member.as_ref().map_or("", |m| m.spec.identity.as_str()))
             .collect();
         identities.push("");
-        let owners = (0..self.table.len).map(|index| match self.slot(engine, index).current() {
+        let owners = self.words.iter().map(|slot| match slot.current() {
             NO_BACKEND => nobody,
             owner => owner,
         });
@@ -165,8 +173,8 @@ impl Held {
     /// What people and metrics want to know.
     pub(crate) fn status(&self, engine: &impl Engine) -> ServiceStatus {
         let mut owned = vec![0; self.members.len()];
-        for index in 0..self.table.len {
-            if let Some(owned) = owned.get_mut(usize::from(self.slot(engine, index).current())) {
+        for slot in &self.words {
+            if let Some(owned) = owned.get_mut(usize::from(slot.current())) {
                 *owned += 1;
             }
         }
@@ -185,7 +193,7 @@ impl Held {
             name: self.spec.name.clone(),
             id: self.id,
             generation: self.generation,
-            digest: self.digest(engine),
+            digest: self.digest(),
             slots: self.table.len,
             unsettled: self.unsettled.len() as u32,
             prior: self.prior.is_some(),

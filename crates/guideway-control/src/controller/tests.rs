@@ -15,7 +15,7 @@ use guideway_wire::{FlowHasher, FlowKey, HashKey, IpProtocol};
 use super::spec::*;
 use super::*;
 
-fn controller() -> Controller<Arc<Memory>> {
+pub(super) fn controller() -> Controller<Arc<Memory>> {
     let limits = Limits { services: 4, backends: 512, slots: 400_000, flows: 1_024, ..Limits::default() };
     Controller::new(Arc::new(Memory::new(limits, [1, 2])))
 }
@@ -90,12 +90,12 @@ fn remember(controller: &Controller<Arc<Memory>>, place: usize, slot: u32, backe
 }
 
 fn words_at(controller: &Controller<Arc<Memory>>, slot: u32) -> Slot {
-    controller.services["web"].slot(controller.engine(), slot)
+    service::read(controller.engine(), controller.services["web"].table, slot)
 }
 
 fn words(controller: &Controller<Arc<Memory>>) -> Vec<Slot> {
     let held = &controller.services["web"];
-    (0..held.table.len).map(|slot| held.slot(controller.engine(), slot)).collect()
+    (0..held.table.len).map(|slot| service::read(controller.engine(), held.table, slot)).collect()
 }
 
 #[test]

@@ -8,7 +8,7 @@ use guideway_forward::record::fragment::FRAGMENT_SECONDS;
 use guideway_forward::record::{Backend, NO_BACKEND, ServiceId, Slot};
 
 use super::member::Member;
-use super::service::{Held, Prior, read};
+use super::service::Held;
 use super::spec::{Health, ServiceSpec};
 use super::{ChangeError, Controller, Removal, Retired};
 use crate::engine::Engine;
@@ -67,13 +67,13 @@ impl<E: Engine> Controller<E> {
         for held in self.services.values_mut() {
             let live = census.live.get(&held.id);
             end_grace(&self.engine, held, now);
-            if let Some(prior) = held.prior
-                && now.saturating_sub(prior.since) > held.idle_seconds() + MARGIN_SECONDS
+            if let Some((since, region)) = held.prior.as_ref().map(|prior| (prior.since, prior.region))
+                && now.saturating_sub(since) > held.idle_seconds() + MARGIN_SECONDS
             {
                 give_up_prior(&self.engine, held, live, now);
                 ticked.priors_dropped += 1;
                 let epoch = self.engine.begin_grace();
-                self.retired.push(Retired { epoch, slots: Some(prior.region), places: None, id: None });
+                self.retired.push(Retired { epoch, slots: Some(region), places: None, id: None });
             }
             if held.resize_waits && held.prior.is_none() {
                 resizes.push(held.spec.clone());
@@ -198,15 +198,17 @@ pub(super) fn forget_services(engine: &impl Engine, which: impl Fn(ServiceId) ->
 /// From one UDP idle time after a change on, an unknown UDP flow is a new one. More than the idle time, since whole
 /// seconds are compared: a flow that was seen late in the second of the change is not yet over early in the last one.
 fn end_grace(engine: &impl Engine, held: &mut Held, now: u32) {
-    let is_over = |changed: u32| now.saturating_sub(changed) > held.spec.udp_idle_seconds;
-    for (&slot, &changed) in &held.unsettled {
-        let word = held.slot(engine, slot);
-        if word.in_grace() && is_over(changed) {
+    let udp_idle = held.spec.udp_idle_seconds;
+    let is_over = |changed: u32| now.saturating_sub(changed) > udp_idle;
+    let over = held.unsettled.iter().filter(|&(_, &changed)| is_over(changed)).map(|(&slot, _)| slot);
+    for slot in over.collect::<Vec<_>>() {
+        let word = held.slot(slot);
+        if word.in_grace() {
             held.set_slot(engine, slot, word.end_grace());
         }
     }
-    if let Some(prior) = held.prior.filter(|prior| prior.in_grace && is_over(prior.since)) {
-        held.prior = Some(Prior { in_grace: false, ..prior });
+    if let Some(prior) = held.prior.as_mut().filter(|prior| prior.in_grace && is_over(prior.since)) {
+        prior.in_grace = false;
         if let Some(record) = engine.service(held.id) {
             record.set_active(held.active());
         }
@@ -218,7 +220,7 @@ fn settle(engine: &impl Engine, held: &mut Held, live: Option<&HashSet<(u32, u16
     let elsewhere: HashSet<u32> = live
         .into_iter()
         .flatten()
-        .filter(|&&(slot, backend)| held.slot(engine, slot).current() != backend)
+        .filter(|&&(slot, backend)| held.slot(slot).current() != backend)
         .map(|&(slot, _)| slot)
         .collect();
     let wait = held.idle_seconds() + MARGIN_SECONDS;
@@ -229,7 +231,7 @@ fn settle(engine: &impl Engine, held: &mut Held, live: Option<&HashSet<(u32, u16
         .map(|(&slot, _)| slot)
         .collect();
     for &slot in &due {
-        held.set_slot(engine, slot, held.slot(engine, slot).settle());
+        held.set_slot(engine, slot, held.slot(slot).settle());
         held.unsettled.remove(&slot);
     }
     due.len() as u32
@@ -239,7 +241,7 @@ fn settle(engine: &impl Engine, held: &mut Held, live: Option<&HashSet<(u32, u16
 /// flows elsewhere become unsettled ones, and the prior table is of no more use.
 fn give_up_prior(engine: &impl Engine, held: &mut Held, live: Option<&HashSet<(u32, u16)>>, now: u32) {
     for &(slot, backend) in live.into_iter().flatten() {
-        let word = held.slot(engine, slot);
+        let word = held.slot(slot);
         if slot < held.table.len && word.current() != backend && word.is_settled() {
             let other = if word.current() == NO_BACKEND { 0 } else { NO_BACKEND };
             held.set_slot(engine, slot, word.change_owner(other).change_owner(word.current()).end_grace());
@@ -274,10 +276,7 @@ fn free_members(engine: &impl Engine, held: &mut Held, named: &HashSet<(ServiceI
         in_slots.insert(slot.current());
         in_slots.insert(slot.settled());
     };
-    (0..held.table.len).for_each(|index| note(held.slot(engine, index)));
-    if let Some(prior) = held.prior {
-        (0..prior.region.len).for_each(|index| note(read(engine, prior.region, index)));
-    }
+    held.words.iter().chain(held.prior.iter().flat_map(|prior| &prior.words)).for_each(|slot| note(*slot));
     let mut freed = 0;
     for local in long_gone.into_iter().filter(|local| !in_slots.contains(local)) {
         if let Some(record) = engine.backend(held.places.offset + u32::from(local)) {

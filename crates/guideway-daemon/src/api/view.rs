@@ -60,7 +60,17 @@ pub(crate) fn status(core: &Core, now: Instant) -> Status {
             entries,
         },
         page: core.about.page.clone(),
+        drift: drift(core),
         notes: notes(core, &services),
+    }
+}
+
+fn drift(core: &Core) -> Drift {
+    let owned = |(what, why): (&&'static str, &String)| ((*what).to_owned(), why.clone());
+    Drift {
+        rounds_total: core.drift.rounds,
+        repairs_total: core.drift.repairs().map(|(what, count)| (what.to_owned(), count)).collect(),
+        failing: core.drift.failing.iter().map(owned).collect(),
     }
 }
 
@@ -72,6 +82,7 @@ fn notes(core: &Core, services: &[Service]) -> Vec<String> {
             notes.push(format!("{} runs in {} mode: {why}", port.name, port.mode));
         }
     }
+    notes.extend(core.drift.failing.values().cloned());
     for service in services {
         if service.last_resort {
             notes.push(format!(

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::bed::{Bed, Engine, LONG, backends, config, end};
 use crate::request::ask;
 
-fn get(bed: &Bed, path: &str) -> Value {
+pub(crate) fn get(bed: &Bed, path: &str) -> Value {
     let reply = ask(&bed.path("api.sock"), "GET", path, &[], "");
     assert_eq!(reply.status, 200, "{path}: {}", reply.body);
     reply.body

@@ -60,6 +60,11 @@ impl Bed {
         self.directory.join(name)
     }
 
+    /// Where the daemon pins what outlives it.
+    pub(crate) fn pins(&self) -> &Path {
+        &self.pins
+    }
+
     /// Writes the configuration as an editor does: another file, renamed.
     pub(crate) fn configure(&self, text: &str) {
         let beside = self.path("guideway.toml.new");

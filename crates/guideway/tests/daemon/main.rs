@@ -3,6 +3,7 @@
 mod api;
 mod bed;
 mod change;
+mod drift;
 mod life;
 mod page;
 mod reload;

@@ -16,4 +16,4 @@ pub use explanation::{Explanation, Outer, Referee, Tried};
 pub use flow::{Flow, Flows, Slot, Table};
 pub use problem::Problem;
 pub use service::{Backend, Drain, Finding, Health, NextHop, Service, SetAdmin, SetWeight};
-pub use status::{BackendCounts, ConfigStatus, FlowTable, Interface, PacketCounts, Status};
+pub use status::{BackendCounts, ConfigStatus, Drift, FlowTable, Interface, PacketCounts, Status};

@@ -1,5 +1,7 @@
 //! The daemon and its forwarder as a whole.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,8 +35,21 @@ pub struct Status {
     /// Where a browser finds the laboratory page; not there where the API listens on no TCP address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<String>,
+    /// What somebody else changed in the forwarder.
+    pub drift: Drift,
     /// What an operator should know.
     pub notes: Vec<String>,
+}
+
+/// What somebody else changed in the forwarder, found by comparing it with what it should hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Drift {
+    /// Comparisons since the daemon started.
+    pub rounds_total: u64,
+    /// What was put right: `directory`, `service`, `backend`, `slot`, `settings`, `link` or `pin`, and how many of them.
+    pub repairs_total: BTreeMap<String, u64>,
+    /// What could not be compared or put right at the last try, and why.
+    pub failing: BTreeMap<String, String>,
 }
 
 /// An interface that packets of clients come by.

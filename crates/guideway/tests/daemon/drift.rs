@@ -1,0 +1,76 @@
+//! Somebody writes into the kernel's maps and takes the program away: it is found, told and put right.
+
+use std::fs;
+use std::path::PathBuf;
+
+use aya::maps::{Array, HashMap, Map, MapData};
+use guideway_testbed::{privilege, wait};
+use guideway_xdp::occupant::occupant;
+use guideway_xdp::pins::Pins;
+
+use crate::api::get;
+use crate::bed::{Bed, Engine, LONG, backends, config, end, said};
+
+/// A pinned map of the daemon's.
+fn pinned(bed: &Bed, name: &str) -> MapData {
+    let layout = fs::read_dir(bed.pins()).unwrap().flatten().next().unwrap().path();
+    MapData::from_pin(layout.join(name)).unwrap()
+}
+
+fn repairs(bed: &Bed, kind: &str) -> u64 {
+    get(bed, "/v1/status")["drift"]["repairs_total"][kind].as_u64().unwrap()
+}
+
+#[test]
+fn what_somebody_changes_in_the_kernel_is_put_right_and_told() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("drift", Engine::Xdp);
+    bed.configure(&config("200ms", &backends(3, |_| "")));
+    let daemon = bed.run();
+    bed.serves();
+    said(&daemon, "3 backends take new flows");
+    let put_right = |kind: &str| {
+        wait::until_true(LONG, kind, || repairs(&bed, kind) > 0).unwrap();
+        assert_eq!(bed.answers(60).len(), 3, "{kind}");
+    };
+
+    let mut exact = HashMap::<_, [u8; 20], u16>::try_from(Map::HashMap(pinned(&bed, "EXACT"))).unwrap();
+    let before: Vec<_> = exact.iter().flatten().collect();
+    exact.remove(&before[0].0).unwrap();
+    exact.insert([9; 20], 7, 0).unwrap();
+    put_right("directory");
+    let mut after: Vec<_> = exact.iter().flatten().collect();
+    let mut wanted = before.clone();
+    wanted.sort_unstable();
+    after.sort_unstable();
+    assert_eq!(after, wanted);
+
+    let mut slots = Array::<_, [u32; 16]>::try_from(Map::Array(pinned(&bed, "SLOTS"))).unwrap();
+    let line = slots.get(&1, 0).unwrap();
+    slots.set(1, [0; 16], 0).unwrap();
+    put_right("slot");
+    assert_eq!(slots.get(&1, 0).unwrap(), line);
+
+    let link = &bed.network.balancers[0].link;
+    let namespace = &bed.network.balancers[0].namespace;
+    let there = || namespace.run(|| occupant(link.name(), link.index()).unwrap()).unwrap();
+    let pins = Pins::new(bed.pins()).unwrap();
+    assert!(there().is_some() && pins.take_off(link.index()).unwrap() && there().is_none());
+    put_right("link");
+    assert!(there().is_some());
+
+    let removed: PathBuf = fs::read_dir(bed.pins()).unwrap().flatten().next().unwrap().path().join("VIPS");
+    fs::remove_file(&removed).unwrap();
+    put_right("pin");
+    assert!(removed.exists());
+
+    assert_eq!([repairs(&bed, "directory"), repairs(&bed, "slot"), repairs(&bed, "link")], [2, 16, 1]);
+    let told = daemon.printed()[1].clone();
+    for text in ["2 entries of the maps", "16 slots of the table", "the program was not at", "1 pins of maps"]
+    {
+        assert_eq!(told.matches(text).count(), 1, "{text}: {told}");
+    }
+    assert!(end(daemon).status.success());
+}
