@@ -10,6 +10,7 @@ use guideway_control::config::{self, Config, Source};
 use crate::api::model::Applied;
 use crate::api::view::stamp;
 use crate::api::{ApplyAsk, plan};
+use crate::audit::Request;
 use crate::core::Refused;
 use crate::journal::{Grade, Kind};
 use crate::shell::{Shell, Trial};
@@ -100,6 +101,8 @@ impl Shell<'_> {
     pub(crate) fn end_trial(&mut self, now: Instant) {
         if self.trial.as_ref().is_some_and(|trial| trial.until <= now) {
             let result = self.rollback();
+            let request = Request::new("daemon", "rollback of what nobody confirmed");
+            self.note_request(request, result.as_ref().err().map(String::as_str));
             let (grade, text) = match result {
                 Ok(_) => (
                     Grade::Warning,

@@ -22,6 +22,7 @@ use guideway_forward::record::{self, BackendSpec, NextHop};
 use guideway_wire::{Address, Tunnel, gue};
 
 use crate::api::model::{ConfigStatus, Interface};
+use crate::audit::Audit;
 use crate::drift::Drift;
 use crate::engine::Plane;
 use crate::journal::{Grade, Journal, Kind};
@@ -47,6 +48,8 @@ pub(crate) struct Core {
     pub(crate) controller: Controller<Plane>,
     pub(crate) drains: Drains,
     pub(crate) journal: Journal,
+    /// Who changed what.
+    pub(crate) audit: Audit,
     committed_at: Option<Instant>,
     /// Refused services wait until then.
     retry_at: Option<Instant>,
@@ -124,6 +127,7 @@ impl Core {
             controller,
             drains: Drains::new(),
             journal: Journal::default(),
+            audit: Audit::default(),
             committed_at: None,
             retry_at: None,
             tick_at: now,

@@ -131,6 +131,11 @@ impl Journal {
         });
     }
 
+    /// What happened last.
+    pub(crate) fn last(&self) -> Option<&Event> {
+        self.events.back()
+    }
+
     /// Those after a number, oldest first.
     pub(crate) fn since(&self, number: u64) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(move |event| event.number > number)

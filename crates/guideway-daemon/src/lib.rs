@@ -10,13 +10,17 @@
 
 mod api;
 mod apply;
+mod audit;
 mod core;
 mod drift;
 mod engine;
 mod error;
 mod forwarder;
+#[cfg(any(test, feature = "in-process"))]
+pub mod in_process;
 mod journal;
 mod limits;
+mod manager;
 mod metrics;
 mod options;
 mod shell;

@@ -6,17 +6,18 @@ use guideway_control::config::Source;
 use guideway_control::health::Answer;
 use guideway_control::health::probe::{Driver, Options as ProbeOptions};
 use guideway_control::neighbour::Follower;
-use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::api::model::{Confirmed, Reloaded};
-use crate::api::{Desk, Listeners, Order, PAGE, Work};
+use crate::api::{Desk, Listeners, Order, PAGE, Reply, Work};
+use crate::audit::Request;
 use crate::core::{Core, Unsaved};
 use crate::drift;
 use crate::error::RunError;
 use crate::forwarder::Forwarder;
 use crate::journal::{Grade, Kind};
+use crate::manager::Manager;
 use crate::options::{OnExit, Options};
 use crate::start::{self, Started};
 use crate::store::Store;
@@ -69,6 +70,7 @@ pub(crate) struct Shell<'a> {
     watch: Option<FileWatch>,
     health_saved: Option<Instant>,
     pub(crate) trial: Option<Trial>,
+    manager: Manager,
     work: mpsc::Receiver<Work>,
     _listeners: Listeners,
 }
@@ -95,8 +97,31 @@ enum Woken {
     Answer(Answer),
     Work(Work),
     NextHops(Vec<(std::net::IpAddr, guideway_forward::record::backend::NextHop)>),
-    Reload(&'static str),
+    Reload(Reload),
     Asked(Asked, &'static str),
+}
+
+/// Who wants the configuration read again, other than by the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reload {
+    File,
+    Signal,
+}
+
+impl Reload {
+    const fn why(self) -> &'static str {
+        match self {
+            Self::File => "the file was written",
+            Self::Signal => "SIGHUP",
+        }
+    }
+
+    const fn who(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Signal => "SIGHUP",
+        }
+    }
 }
 
 impl<'a> Shell<'a> {
@@ -134,18 +159,18 @@ impl<'a> Shell<'a> {
             watch,
             health_saved,
             trial: None,
+            manager: Manager::new(Instant::now()),
             work,
             _listeners: listeners,
         })
     }
 
     async fn work(&mut self) -> Asked {
-        let mut watchdog = sd_notify::watchdog_enabled().map(|within| (within / 2, Instant::now()));
         let services = self.core.config.services.len();
         let backends = self.core.backends().len();
         let text = format!("ready: {services} services, {backends} backends");
-        self.core.journal.note(Grade::Info, Kind::Daemon, text.clone());
-        tell_manager(&[NotifyState::Ready, NotifyState::Status(&text)]);
+        self.core.journal.note(Grade::Info, Kind::Daemon, text);
+        self.manager.ready();
         let mut netlink_rests_until: Option<Instant> = None;
         loop {
             let now = Instant::now();
@@ -160,19 +185,16 @@ impl<'a> Shell<'a> {
             }
             self.end_trial(now);
             self.save(now, false);
-            if let Some((every, due)) = &mut watchdog
-                && *due <= now
-            {
-                tell_manager(&[NotifyState::Watchdog]);
-                *due = now + *every;
-            }
+            let core = &self.core;
+            let event = core.journal.last().map_or(0, |event| event.number);
+            let manager_due = self.manager.advance(now, event, || status_line(core));
             let due = self.core.next_due().min(now + Duration::from_secs(1));
             let due = self.trial.as_ref().map_or(due, |trial| due.min(trial.until));
             let due = match self.health_saved {
                 Some(saved) if self.core.unsaved.health => due.min(saved + SAVE_HEALTH_EVERY),
                 _ => due,
             };
-            let due = watchdog.map_or(due, |(_, watchdog)| due.min(watchdog));
+            let due = manager_due.map_or(due, |manager| due.min(manager));
             netlink_rests_until = netlink_rests_until.filter(|until| *until > now);
             let follower = &mut self.follower;
             let next_hops = async {
@@ -202,7 +224,7 @@ impl<'a> Shell<'a> {
                         Woken::Time
                     }
                 },
-                () = written => Woken::Reload("the file was written"),
+                () = written => Woken::Reload(Reload::File),
                 () = tokio::time::sleep_until(due.into()) => Woken::Time,
             };
             match woken {
@@ -210,12 +232,17 @@ impl<'a> Shell<'a> {
                 Woken::Answer(answer) => self.core.answer(&answer, Instant::now()),
                 Woken::NextHops(changes) => self.core.set_next_hops(&changes),
                 Woken::Work(work) => self.do_work(work),
-                Woken::Reload(why) => {
-                    // What was wrong is told by the log and the status.
-                    let _ = self.reload(why);
+                Woken::Reload(by) => {
+                    let result = self.reload(by.why());
+                    // The daemon writes the file as well: what changes nothing is nobody's change.
+                    if by == Reload::Signal || result != Ok(false) {
+                        let refused = result.err();
+                        self.note_request(Request::new(by.who(), "reload"), refused.as_deref());
+                    }
                 }
                 Woken::Asked(asked, by) => {
                     self.core.journal.note(Grade::Info, Kind::Daemon, format!("asked to end by {by}"));
+                    self.note_request(Request::new(by, "end"), None);
                     return asked;
                 }
             }
@@ -228,26 +255,48 @@ impl<'a> Shell<'a> {
         // What was answered must survive a kill.
         self.save(Instant::now(), false);
         tell();
-        // Whoever asked may have gone away by the time of the answer.
-        match order {
-            None => {}
-            Some(Order::Reload(tell)) => {
-                let reloaded = self.reload("the API asked").map(|changed| Reloaded { changed });
-                drop(tell.send(reloaded));
-            }
-            Some(Order::Apply(ask, tell)) => drop(tell.send(self.apply(ask))),
-            Some(Order::Confirm(tell)) => {
-                drop(tell.send(self.confirm().map(|written| Confirmed { written })));
-            }
-            Some(Order::Rollback(tell)) => drop(tell.send(self.rollback())),
+        if let Some((order, request)) = order {
+            self.follow(order, request);
         }
+    }
+
+    fn follow(&mut self, order: Order, request: Request) {
+        match order {
+            Order::Reload(tell) => {
+                let reloaded = self.reload("the API asked").map(|changed| Reloaded { changed });
+                self.followed(request, reloaded, tell);
+            }
+            Order::Apply(ask, tell) => {
+                let applied = self.apply(ask);
+                self.followed(request, applied, tell);
+            }
+            Order::Confirm(tell) => {
+                let confirmed = self.confirm().map(|written| Confirmed { written });
+                self.followed(request, confirmed, tell);
+            }
+            Order::Rollback(tell) => {
+                let applied = self.rollback();
+                self.followed(request, applied, tell);
+            }
+        }
+    }
+
+    /// Notes what came of an order, and then tells whoever asked, who may have gone away by then.
+    fn followed<T>(&mut self, request: Request, result: Result<T, String>, tell: Reply<T>) {
+        self.note_request(request, result.as_ref().err().map(String::as_str));
+        self.save(Instant::now(), false);
+        drop(tell.send(result));
+    }
+
+    /// Tells the audit log what came of a request.
+    pub(crate) fn note_request(&mut self, request: Request, refused: Option<&str>) {
+        let revision = self.core.revision();
+        self.core.audit.note(request, refused, revision);
     }
 
     /// Reads the configuration again; a bad one changes nothing. Whether there was anything new.
     fn reload(&mut self, why: &str) -> Result<bool, String> {
-        if let Ok(usec) = NotifyState::monotonic_usec_now() {
-            tell_manager(&[NotifyState::Reloading, usec]);
-        }
+        self.manager.reloading();
         let result = self.try_reload().map_err(|error| error.to_string());
         let (grade, text) = match &result {
             Ok(false) => (Grade::Info, format!("{why}: {} is as it was", self.source.name())),
@@ -258,7 +307,7 @@ impl<'a> Shell<'a> {
         let config = &mut self.core.about.config;
         config.last_reload_successful = result.is_ok();
         config.last_reload_error = result.clone().err();
-        tell_manager(&[NotifyState::Ready]);
+        self.manager.ready();
         result
     }
 
@@ -298,13 +347,20 @@ impl<'a> Shell<'a> {
             self.health_saved = Some(now);
             failed.extend(self.store.write_health(&self.core.board.snapshot(now)).err());
         }
+        let entries = self.core.audit.take_unwritten();
+        if !entries.is_empty()
+            && let Err(error) = self.store.audit().append(&entries)
+        {
+            let text = format!("cannot write {}: {error}", self.store.audit().path().display());
+            self.core.journal.note(Grade::Error, Kind::State, text);
+        }
         for error in failed {
             self.core.journal.note(Grade::Error, Kind::State, error.to_string());
         }
     }
 
     fn end(mut self, asked: Asked) -> Result<(), RunError> {
-        tell_manager(&[NotifyState::Stopping]);
+        self.manager.stopping();
         self.save(Instant::now(), true);
         let on_exit = match asked {
             Asked::End => None,
@@ -342,14 +398,23 @@ impl Signals {
             _ = self.terminate.recv() => Woken::Asked(Asked::End, "SIGTERM"),
             _ = self.interrupt.recv() => Woken::Asked(Asked::End, "SIGINT"),
             _ = self.hand_over.recv() => Woken::Asked(Asked::HandOver, "SIGUSR2"),
-            _ = self.hangup.recv() => Woken::Reload("SIGHUP"),
+            _ = self.hangup.recv() => Woken::Reload(Reload::Signal),
         }
     }
 }
 
-/// Tells the service manager, if there is one.
-fn tell_manager(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!("the service manager cannot be told: {error}");
+/// How the daemon is, in a line.
+fn status_line(core: &Core) -> String {
+    if let Some(error) = &core.about.config.last_reload_error {
+        return format!("the last reload failed: {error}");
     }
+    let services = core.config.services.len();
+    let backends: usize = core.config.services.iter().map(|service| service.backends.len()).sum();
+    let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let mut line = format!("{}, {}", counted(services, "service"), counted(backends, "backend"));
+    if let Some(event) = core.journal.last() {
+        let about = event.service.as_deref().map(|service| format!("{service}: ")).unwrap_or_default();
+        line += &format!("; last: {about}{}", event.text);
+    }
+    line
 }

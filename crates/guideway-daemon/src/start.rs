@@ -10,6 +10,7 @@ use guideway_control::health::Board;
 
 use crate::api::model::ConfigStatus;
 use crate::api::view::stamp;
+use crate::audit::Audit;
 use crate::core::{About, Core};
 use crate::error::RunError;
 use crate::forwarder::Forwarder;
@@ -55,6 +56,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     let probes = options.interfaces.first().map(|interface| TunnelProbes::start(interface));
     let about = about(&forwarder, probes.as_ref(), &source, stale.as_deref(), last_good.as_ref());
     let mut core = Core::new(config, controller, board, overrides, about, now);
+    core.audit = Audit::restore(store.audit().recent());
     if let Some(error) = forgotten {
         core.journal.note(Grade::Warning, Kind::State, format!("{error}; all checks begin anew"));
     }

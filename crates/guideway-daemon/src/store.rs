@@ -12,6 +12,8 @@ use guideway_control::state_file::{State, StateError, StateFile};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use crate::audit::AuditFile;
+
 /// The directory of state.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -19,6 +21,7 @@ pub(crate) struct Store {
     overrides: StateFile,
     config: StateFile,
     history: StateFile,
+    audit: AuditFile,
     /// Held while this daemon lives.
     _lock: File,
 }
@@ -123,6 +126,7 @@ impl Store {
             overrides: file("overrides.json"),
             config: file("config.json"),
             history: file("history.json"),
+            audit: AuditFile::new(path.join("audit.jsonl")),
             _lock: lock,
         })
     }
@@ -149,6 +153,11 @@ impl Store {
     /// The configurations of before.
     pub(crate) fn history(&self) -> Result<History, StateError> {
         Ok(self.history.read()?.unwrap_or_default())
+    }
+
+    /// Who changed what.
+    pub(crate) fn audit(&self) -> &AuditFile {
+        &self.audit
     }
 
     pub(crate) fn write_history(&self, history: &History) -> Result<(), StateError> {

@@ -1,6 +1,7 @@
 //! One loaded balancer: its program, and all that it holds.
 
 use std::collections::HashMap;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -159,8 +160,9 @@ impl Balancer {
         let again = |shape: Shape| -> Result<MapData, Error> {
             let map = maps.get(shape.name).ok_or_else(|| missing(shape))?;
             tables::check(shape, map)?;
-            let id = map.info().map_err(|error| wrong(shape, &error))?.id();
-            MapData::from_id(id).map_err(|error| wrong(shape, &error))
+            // Another handle rather than the map's number, which only CAP_SYS_ADMIN may look up.
+            let handle = map.fd().as_fd().try_clone_to_owned().map_err(|error| wrong(shape, &error))?;
+            MapData::from_fd(handle).map_err(|error| wrong(shape, &error))
         };
         let as_map = |shape: Shape| Map::from_map_data(again(shape)?).map_err(|error| wrong(shape, &error));
         let listens = tables::check(tables::EXACT, &again(tables::EXACT)?)? / tables::KEYS_A_LISTEN;

@@ -4,9 +4,10 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Parser, Subcommand};
 
-use crate::command::live::{change, events, explain, flows, operate, service, status};
+use crate::command::live::{audit, change, events, explain, flows, operate, service, status, top};
 use crate::command::{
-    backend, bench, check, completions, demo, detach, doctor, lab, man, replay, run, schema, table,
+    backend, bench, check, completions, demo, detach, doctor, lab, man, replay, run, schema, service_unit,
+    table,
 };
 
 /// What every help page ends with.
@@ -29,6 +30,9 @@ const STYLES: Styles = Styles::styled()
 #[command(name = "guideway", version, styles = STYLES, after_help = EXIT_CODES, max_term_width = 110)]
 #[command(propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
+    /// Print tables of rows without their headings
+    #[arg(long, global = true)]
+    pub(crate) no_headers: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -55,10 +59,14 @@ pub(crate) enum Command {
     Weight(operate::WeightArgs),
     /// Take back what operators said of a backend: the configuration holds again
     Reset(operate::Args),
+    /// What passes now, by service and backend, again and again
+    Top(top::Args),
     /// Remembered flows
     Flows(flows::Args),
     /// What happened lately
     Events(events::Args),
+    /// Who changed what
+    Audit(audit::Args),
     /// What another configuration would change: services, backends, slots, flows; exit code 1 when anything
     Plan(change::PlanArgs),
     /// Take another configuration, all of it or nothing; on trial with --confirm-within
@@ -86,6 +94,8 @@ pub(crate) enum Command {
     Lab(lab::Args),
     /// Set up the host of a backend, take that away again, examine it
     Backend(backend::Args),
+    /// Print a systemd unit that runs the daemon
+    ServiceUnit(service_unit::Args),
     /// Print the JSON schema of the configuration file
     Schema(schema::Args),
     /// Print the completion script of a shell

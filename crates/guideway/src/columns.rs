@@ -65,9 +65,11 @@ impl Columns {
             line.truncate(line.trim_end().len());
             line
         };
-        let heading = line(&mut self.headings.iter().map(|(heading, _)| *heading));
-        let heading = screen.paint(Style::Heading, heading);
-        writeln!(screen, "{heading}")?;
+        if screen.has_headings() {
+            let heading = line(&mut self.headings.iter().map(|(heading, _)| *heading));
+            let heading = screen.paint(Style::Heading, heading);
+            writeln!(screen, "{heading}")?;
+        }
         for row in &self.rows {
             writeln!(screen, "{}", line(&mut row.iter().map(String::as_str)))?;
         }

@@ -18,7 +18,7 @@ use crate::screen::Screen;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let mut screen = Screen::stdout();
+    let mut screen = Screen::stdout(cli.no_headers);
     let outcome = command::run(cli.command, &mut screen).and_then(|outcome| outcome.told(screen.finish()));
     match outcome {
         Ok(outcome) => outcome.into(),

@@ -10,6 +10,7 @@ pub(crate) struct Screen {
     out: BufWriter<io::StdoutLock<'static>>,
     terminal: bool,
     colour: bool,
+    headings: bool,
 }
 
 /// What a text is, for the eye. Colours never carry meaning that the text lacks.
@@ -22,15 +23,20 @@ pub(crate) enum Style {
 }
 
 impl Screen {
-    pub(crate) fn stdout() -> Self {
+    pub(crate) fn stdout(no_headings: bool) -> Self {
         let terminal = io::stdout().is_terminal();
         let out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-        Self { out, terminal, colour: wants_colour(terminal) }
+        Self { out, terminal, colour: wants_colour(terminal), headings: !no_headings }
     }
 
     /// Whether a person looks at it.
     pub(crate) fn is_terminal(&self) -> bool {
         self.terminal
+    }
+
+    /// Whether tables of rows have headings.
+    pub(crate) fn has_headings(&self) -> bool {
+        self.headings
     }
 
     /// `text` in `style`, or plain where colour is not wanted.

@@ -1,12 +1,12 @@
 //! Bodies of requests.
 
-use axum::http::StatusCode;
 use guideway_control::config::{Config, Source};
+use guideway_control::printable::printable;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::problem::Refusal;
+use super::problem::{Kind, Refusal};
 
 /// What a body can be. It is read before the loop hears of it.
 pub(super) trait Body: Sized + Send + 'static {
@@ -14,6 +14,9 @@ pub(super) trait Body: Sized + Send + 'static {
     const WANTED: bool = true;
 
     fn read(bytes: &[u8]) -> Result<Self, Refusal>;
+
+    /// What the audit log says of it.
+    fn tell(bytes: &[u8]) -> Option<String>;
 
     /// Its media type and schema.
     fn schema(generator: &mut SchemaGenerator) -> Option<(&'static str, Value)>;
@@ -29,6 +32,10 @@ impl Body for NoBody {
         Ok(Self)
     }
 
+    fn tell(_: &[u8]) -> Option<String> {
+        None
+    }
+
     fn schema(_: &mut SchemaGenerator) -> Option<(&'static str, Value)> {
         None
     }
@@ -41,8 +48,12 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Body for Json<T> {
     fn read(bytes: &[u8]) -> Result<Self, Refusal> {
         serde_json::from_slice(bytes).map(Self).map_err(|error| {
             let detail = format!("the body is not understood: {error}");
-            Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "bad-body", detail)
+            Refusal::new(Kind::BadBody, detail)
         })
+    }
+
+    fn tell(bytes: &[u8]) -> Option<String> {
+        Some(printable(&String::from_utf8_lossy(bytes)).into_owned())
     }
 
     fn schema(generator: &mut SchemaGenerator) -> Option<(&'static str, Value)> {
@@ -60,6 +71,10 @@ impl Body for ConfigText {
             .map_err(|error| Refusal::bad(format!("the configuration is not UTF-8: {error}")))
     }
 
+    fn tell(bytes: &[u8]) -> Option<String> {
+        Some(format!("{} bytes of TOML", bytes.len()))
+    }
+
     fn schema(_: &mut SchemaGenerator) -> Option<(&'static str, Value)> {
         Some(("application/toml", json!({ "type": "string" })))
     }
@@ -72,9 +87,13 @@ impl Body for GoodConfig {
     fn read(bytes: &[u8]) -> Result<Self, Refusal> {
         let ConfigText(text) = ConfigText::read(bytes)?;
         let config = guideway_control::config::parse(&Source::new("<request>", text));
-        config.map(|config| Self(Box::new(config))).map_err(|problems| {
-            Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "bad-config", problems.to_string())
-        })
+        config
+            .map(|config| Self(Box::new(config)))
+            .map_err(|problems| Refusal::new(Kind::BadConfig, problems.to_string()))
+    }
+
+    fn tell(bytes: &[u8]) -> Option<String> {
+        ConfigText::tell(bytes)
     }
 
     fn schema(generator: &mut SchemaGenerator) -> Option<(&'static str, Value)> {

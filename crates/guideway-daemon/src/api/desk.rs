@@ -6,6 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::model::{Applied, Confirmed, Reloaded};
 use super::problem::Refusal;
+use crate::audit::Request;
 use crate::core::Core;
 
 /// Work for the daemon's loop; what it returns tells whoever asked, and is called once everything is saved.
@@ -17,12 +18,12 @@ pub(crate) type Told = Box<dyn FnOnce() + Send>;
 /// What work can be done on.
 pub(crate) struct Desk<'a> {
     pub(crate) core: &'a mut Core,
-    /// Set by work that wants another configuration.
-    pub(crate) order: &'a mut Option<Order>,
+    /// Set by work that wants another configuration, with who asks.
+    pub(crate) order: &'a mut Option<(Order, Request)>,
 }
 
 /// Where the answer to an order goes.
-pub(super) type Reply<T> = oneshot::Sender<Result<T, String>>;
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, String>>;
 
 /// What only the loop itself can do, since it is about files and time.
 pub(crate) enum Order {

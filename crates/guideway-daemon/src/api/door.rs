@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use axum::extract::connect_info::{ConnectInfo, Connected};
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use axum::serve::IncomingStream;
+use tokio::net::UnixListener;
+use tokio::net::unix::UCred;
 
-use super::problem::Refusal;
+use super::problem::{Kind, Refusal};
 
 /// What a connection may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +20,36 @@ pub(crate) enum Role {
     Reader,
     /// Read and change.
     Operator,
+}
+
+/// Who is at the other end of a Unix socket, as the kernel says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer(Option<UCred>);
+
+impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        Self(stream.io().peer_cred().ok())
+    }
+}
+
+/// Who came in, for the audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Caller(pub(super) String);
+
+impl Caller {
+    fn at_socket(request: &Request) -> Self {
+        let peer = request.extensions().get::<ConnectInfo<Peer>>().and_then(|ConnectInfo(Peer(peer))| *peer);
+        Self(match peer.map(|peer| (peer.uid(), peer.pid())) {
+            Some((uid, Some(pid))) => format!("uid {uid}, pid {pid}"),
+            Some((uid, None)) => format!("uid {uid}"),
+            None => "unknown".to_owned(),
+        })
+    }
+
+    fn of_token(role: Role) -> Self {
+        let text = if role == Role::Operator { "operator token" } else { "reader token" };
+        Self(text.to_owned())
+    }
 }
 
 /// Who may come in.
@@ -28,18 +62,17 @@ pub(crate) enum Door {
 }
 
 /// Lets in who may come in, to do what they may do.
-pub(super) async fn admit(State(door): State<Door>, request: Request, next: Next) -> Response {
-    let role = match &door {
-        Door::Socket(role) => *role,
+pub(super) async fn admit(State(door): State<Door>, mut request: Request, next: Next) -> Response {
+    let (role, caller) = match &door {
+        Door::Socket(role) => (*role, Caller::at_socket(&request)),
         Door::Tokens(tokens) => {
             let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
             let given = given.and_then(|value| value.strip_prefix("Bearer "));
             match given.and_then(|given| role_of(tokens, given)) {
-                Some(role) => role,
+                Some(role) => (role, Caller::of_token(role)),
                 None => {
                     let detail = "give a token: `Authorization: Bearer <token>`";
-                    let mut answer =
-                        Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", detail).into_response();
+                    let mut answer = Refusal::new(Kind::Unauthorized, detail).into_response();
                     answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                     return answer;
                 }
@@ -49,8 +82,9 @@ pub(super) async fn admit(State(door): State<Door>, request: Request, next: Next
     let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     if !reads && role == Role::Reader {
         let detail = "this way in is for reading only; use the operators' socket or token";
-        return Refusal::new(StatusCode::FORBIDDEN, "read-only", detail).into_response();
+        return Refusal::new(Kind::ReadOnly, detail).into_response();
     }
+    request.extensions_mut().insert(caller);
     next.run(request).await
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::desk::{Loop, Work};
-use super::door::{Door, Role};
+use super::door::{Door, Peer, Role};
 use super::server::router;
 use crate::options::ApiOptions;
 
@@ -82,7 +82,8 @@ impl Listeners {
             {
                 let listener = unix(&path, mode).await?;
                 let router = router(to_loop.clone(), Door::Socket(role));
-                servers.spawn(async move { axum::serve(listener, router).await });
+                let service = router.into_make_service_with_connect_info::<Peer>();
+                servers.spawn(async move { axum::serve(listener, service).await });
                 sockets.push(path);
             }
         }

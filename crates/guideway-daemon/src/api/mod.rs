@@ -15,8 +15,14 @@ mod routes;
 mod server;
 pub(crate) mod view;
 
-pub(crate) use desk::{ApplyAsk, Desk, Order, Work};
+#[cfg(any(test, feature = "in-process"))]
+pub(crate) use desk::Loop;
+pub(crate) use desk::{ApplyAsk, Desk, Order, Reply, Work};
+#[cfg(any(test, feature = "in-process"))]
+pub(crate) use door::{Door, Role};
 pub use listen::ApiError;
 pub(crate) use listen::Listeners;
 pub(crate) use page::PATH as PAGE;
 pub(crate) use plan::plan;
+#[cfg(any(test, feature = "in-process"))]
+pub(crate) use server::router;

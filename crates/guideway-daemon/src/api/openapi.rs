@@ -81,7 +81,25 @@ fn parameter(name: &str, place: &str, schema: &Value, required: bool) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use super::super::problem::Kind;
     use super::*;
+
+    #[test]
+    fn the_page_of_the_api_names_every_route_and_every_problem() {
+        let page = include_str!("../../../../docs/api.md");
+        for (path, verbs) in document()["paths"].as_object().unwrap() {
+            for verb in verbs.as_object().unwrap().keys() {
+                let named = format!("`{} {path}`", verb.to_uppercase());
+                assert!(page.contains(&named), "docs/api.md does not tell of {named}");
+            }
+        }
+        for (status, name) in Kind::ALL.map(Kind::status_and_name) {
+            let row =
+                page.lines().find(|line| line.starts_with("| `") && line.contains(&format!("`{name}`")));
+            let row = row.unwrap_or_else(|| panic!("docs/api.md does not tell of {name}"));
+            assert!(row.contains(&format!("| {} |", status.as_u16())), "{row}");
+        }
+    }
 
     #[test]
     fn every_reference_of_the_document_leads_somewhere() {

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 
-use super::problem::Refusal;
+use super::problem::{Kind, Refusal};
 
 /// Where it is.
 pub(crate) const PATH: &str = "/lab/";
@@ -24,8 +24,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
 
 async fn not_for(request: Request) -> Response {
     let detail = format!("{} is not for {}; it is only read", request.method(), request.uri().path());
-    let mut answer =
-        Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail).into_response();
+    let mut answer = Refusal::new(Kind::MethodNotAllowed, detail).into_response();
     answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET,HEAD"));
     answer
 }

@@ -8,44 +8,116 @@ use super::model::Problem;
 /// The media type of problems (RFC 9457).
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 
+/// What kind of problem it is. Names and statuses stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A path, a query or an encoding that is not understood.
+    BadRequest,
+    /// There is no token, or an unknown one.
+    Unauthorized,
+    /// This way in is for reading.
+    ReadOnly,
+    /// There is no such thing.
+    NotFound,
+    /// It is there, but not for this method.
+    MethodNotAllowed,
+    /// The request is based on what is no more.
+    ChangedMeanwhile,
+    /// The body is too large.
+    TooLarge,
+    /// The body is not what it should be.
+    BadBody,
+    /// The configuration has problems.
+    BadConfig,
+    /// What was asked cannot be done as things are.
+    Refused,
+    /// A change does not say what it is based on.
+    ConditionRequired,
+    /// A fault of the daemon.
+    Fault,
+    /// The daemon is about to end.
+    Ending,
+    /// A service has nobody for new flows.
+    NotReady,
+}
+
+impl Kind {
+    #[cfg(test)]
+    pub(super) const ALL: [Self; 14] = [
+        Self::BadRequest,
+        Self::Unauthorized,
+        Self::ReadOnly,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::ChangedMeanwhile,
+        Self::TooLarge,
+        Self::BadBody,
+        Self::BadConfig,
+        Self::Refused,
+        Self::ConditionRequired,
+        Self::Fault,
+        Self::Ending,
+        Self::NotReady,
+    ];
+
+    /// Its status and its name.
+    pub(super) const fn status_and_name(self) -> (StatusCode, &'static str) {
+        match self {
+            Self::BadRequest => (StatusCode::BAD_REQUEST, "bad-request"),
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized"),
+            Self::ReadOnly => (StatusCode::FORBIDDEN, "read-only"),
+            Self::NotFound => (StatusCode::NOT_FOUND, "not-found"),
+            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed"),
+            Self::ChangedMeanwhile => (StatusCode::PRECONDITION_FAILED, "changed-meanwhile"),
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
+            Self::BadBody => (StatusCode::UNPROCESSABLE_ENTITY, "bad-body"),
+            Self::BadConfig => (StatusCode::UNPROCESSABLE_ENTITY, "bad-config"),
+            Self::Refused => (StatusCode::UNPROCESSABLE_ENTITY, "refused"),
+            Self::ConditionRequired => (StatusCode::PRECONDITION_REQUIRED, "condition-required"),
+            Self::Fault => (StatusCode::INTERNAL_SERVER_ERROR, "fault"),
+            Self::Ending => (StatusCode::SERVICE_UNAVAILABLE, "ending"),
+            Self::NotReady => (StatusCode::SERVICE_UNAVAILABLE, "not-ready"),
+        }
+    }
+}
+
 /// A refusal, before it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    pub(crate) status: StatusCode,
-    /// A name that stays.
-    pub(crate) kind: &'static str,
+    pub(crate) kind: Kind,
     pub(crate) detail: String,
 }
 
 impl Refusal {
-    pub(crate) fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, kind, detail: detail.into() }
+    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+        Self { kind, detail: detail.into() }
     }
 
     pub(crate) fn not_found(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not-found", detail)
+        Self::new(Kind::NotFound, detail)
     }
 
     /// The loop is gone.
     pub(crate) fn ending() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the daemon is about to end")
+        Self::new(Kind::Ending, "the daemon is about to end")
     }
 
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "bad-request", detail)
+        Self::new(Kind::BadRequest, detail)
     }
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
+        let (status, name) = self.kind.status_and_name();
         let problem = Problem {
-            kind: self.kind.to_owned(),
-            title: self.status.canonical_reason().unwrap_or("Refused").to_owned(),
-            status: self.status.as_u16(),
+            kind: name.to_owned(),
+            title: status.canonical_reason().unwrap_or("Refused").to_owned(),
+            status: status.as_u16(),
             detail: self.detail,
         };
         let body = serde_json::to_vec(&problem).unwrap_or_default();
-        let mut response = (self.status, body).into_response();
+        let mut response = (status, body).into_response();
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
         response
     }

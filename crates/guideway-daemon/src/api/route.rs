@@ -20,8 +20,13 @@ use tokio::sync::oneshot;
 
 use super::body::{Body, NoBody};
 use super::desk::{Loop, Order, Reply};
-use super::problem::Refusal;
+use super::door::Caller;
+use super::problem::{Kind, Refusal};
+use crate::audit;
 use crate::core::Core;
+
+/// The largest body that is read, bytes: a configuration.
+pub(super) const MAX_BODY: usize = 16 << 20;
 
 /// A route, and what the document says of it.
 pub(super) struct Route {
@@ -75,6 +80,8 @@ pub(super) struct Asked<P = Nothing, Q = Nothing, B = NoBody> {
     pub(super) body: B,
     /// What the request says its change is based on.
     condition: Option<String>,
+    /// What the audit log says of it.
+    request: audit::Request,
 }
 
 /// No parts of a path, or no query.
@@ -95,6 +102,8 @@ impl<P: Part, Q: Part, B: Body> FromRequest<Loop> for Asked<P, Q, B> {
 
     async fn from_request(request: Request, to_loop: &Loop) -> Result<Self, Refusal> {
         let (mut parts, body) = request.into_parts();
+        let who = parts.extensions.get::<Caller>().map_or("unknown", |Caller(who)| who).to_owned();
+        let what = format!("{} {}", parts.method, parts.uri);
         let bad = |text: String| Refusal::bad(text);
         let Path(path) = Path::from_request_parts(&mut parts, to_loop)
             .await
@@ -110,7 +119,8 @@ impl<P: Part, Q: Part, B: Body> FromRequest<Loop> for Asked<P, Q, B> {
         } else {
             Bytes::new()
         };
-        Ok(Self { path, query, body: B::read(&body)?, condition })
+        let request = audit::Request { who, what, said: B::tell(&body) };
+        Ok(Self { path, query, body: B::read(&body)?, condition, request })
     }
 }
 
@@ -119,7 +129,11 @@ fn condition(headers: &HeaderMap) -> Option<String> {
 }
 
 fn too_large_or_bad(error: &BytesRejection) -> Refusal {
-    Refusal::new(error.status(), "bad-request", error.body_text())
+    if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        let most = MAX_BODY >> 20;
+        return Refusal::new(Kind::TooLarge, format!("the body is too large; {most} MiB are taken at most"));
+    }
+    Refusal::bad(error.body_text())
 }
 
 /// What a route does on the loop: it reads, or it changes something.
@@ -154,9 +168,14 @@ pub(super) fn change<P: Part, Q: Part + JsonSchema, B: Body, T: Told>(
     let handler = move |State(to_loop): State<Loop>, asked: Asked<P, Q, B>| async move {
         to_loop
             .on(move |desk| {
-                check_condition(desk.core, asked.condition.as_deref())?;
-                let value = change(desk.core, Instant::now(), asked)?;
-                Ok::<_, Refusal>(Tagged { revision: desk.core.revision(), value })
+                let core = &mut *desk.core;
+                let request = asked.request.clone();
+                let changed = check_condition(core, asked.condition.as_deref())
+                    .and_then(|()| change(core, Instant::now(), asked));
+                let revision = core.revision();
+                let refused = changed.as_ref().err().map(|refusal| refusal.detail.as_str());
+                core.audit.note(request, refused, revision.clone());
+                Ok::<_, Refusal>(Tagged { revision, value: changed? })
             })
             .await?
     };
@@ -174,17 +193,20 @@ pub(super) fn order<Q: Part + JsonSchema, B: Body, T: Told>(
         let (tell, told) = oneshot::channel();
         to_loop
             .on(move |desk| {
-                if conditional {
-                    check_condition(desk.core, asked.condition.as_deref())?;
+                let request = asked.request.clone();
+                if conditional && let Err(refusal) = check_condition(desk.core, asked.condition.as_deref()) {
+                    let revision = desk.core.revision();
+                    desk.core.audit.note(request, Some(&refusal.detail), revision);
+                    return Err(refusal);
                 }
-                *desk.order = Some(order(asked, tell));
+                *desk.order = Some((order(asked, tell), request));
                 Ok::<(), Refusal>(())
             })
             .await??;
         let value = told
             .await
             .map_err(|_| Refusal::ending())?
-            .map_err(|problems| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", problems))?;
+            .map_err(|problems| Refusal::new(Kind::Refused, problems))?;
         let revision = to_loop.on(|desk| desk.core.revision()).await?;
         Ok::<_, Refusal>(Tagged { revision, value })
     };
@@ -214,7 +236,7 @@ fn check_condition(core: &Core, condition: Option<&str>) -> Result<(), Refusal> 
     let Some(condition) = condition else {
         let detail =
             "a change needs `If-Match` with the ETag of what it is based on, or `*` for whatever is there";
-        return Err(Refusal::new(StatusCode::PRECONDITION_REQUIRED, "condition-required", detail));
+        return Err(Refusal::new(Kind::ConditionRequired, detail));
     };
     let revision = core.revision();
     let matches =
@@ -225,7 +247,7 @@ fn check_condition(core: &Core, condition: Option<&str>) -> Result<(), Refusal> 
     let detail = format!(
         "somebody changed something since: the revision is \"{revision}\"; read again and decide anew"
     );
-    Err(Refusal::new(StatusCode::PRECONDITION_FAILED, "changed-meanwhile", detail))
+    Err(Refusal::new(Kind::ChangedMeanwhile, detail))
 }
 
 /// An answer with the revision that it is of.

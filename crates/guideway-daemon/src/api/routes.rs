@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use axum::http::StatusCode;
 use guideway_control::health::Who;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,10 +12,10 @@ use super::body::{ConfigText, GoodConfig, Json};
 use super::desk::{ApplyAsk, Order, Reply};
 use super::explain::explain;
 use super::model::{
-    Applied, Backend, Confirmed, Drain, Event, Explanation, Flows, Plan, Reloaded, Service, SetAdmin,
-    SetWeight, Status, Table,
+    Applied, AuditEntry, Backend, Confirmed, Drain, Event, Explanation, Flows, Plan, Reloaded, Service,
+    SetAdmin, SetWeight, Status, Table,
 };
-use super::problem::Refusal;
+use super::problem::{Kind, Refusal};
 use super::route::Verb::{Delete, Get, Post, Put};
 use super::route::{Asked, Nothing, Route, change, order, read};
 use super::view;
@@ -61,6 +60,7 @@ pub(super) fn all() -> Vec<Route> {
         read(Get, "/v1/drains", "Drains under way and those that ended lately", drains),
         read(Get, "/v1/flows", "Live flows that are remembered", flows),
         read(Get, "/v1/events", "What happened lately, oldest first", events),
+        read(Get, "/v1/audit", "Who changed what lately, oldest first", audit),
         read(Get, "/v1/config", "The configuration in force, with every default filled in", config),
         order(
             "/v1/reload",
@@ -220,6 +220,17 @@ fn events(core: &Core, _: Instant, asked: Asked<Nothing, WhichEvents>) -> Answer
     Ok(view::events(core, after.unwrap_or(0), rows(limit)?))
 }
 
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WhichEntries {
+    /// Only so many of the newest; 100 unless it is said, 10,000 at most.
+    limit: Option<usize>,
+}
+
+fn audit(core: &Core, _: Instant, asked: Asked<Nothing, WhichEntries>) -> Answer<Vec<AuditEntry>> {
+    Ok(core.audit.newest(rows(asked.query.limit)?).cloned().collect())
+}
+
 fn rows(limit: Option<usize>) -> Answer<usize> {
     match limit.unwrap_or(ROWS) {
         limit if limit <= MAX_ROWS => Ok(limit),
@@ -228,8 +239,7 @@ fn rows(limit: Option<usize>) -> Answer<usize> {
 }
 
 fn config(core: &Core, _: Instant, _: Asked) -> Answer<Value> {
-    serde_json::to_value(&core.config)
-        .map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "fault", error.to_string()))
+    serde_json::to_value(&core.config).map_err(|error| Refusal::new(Kind::Fault, error.to_string()))
 }
 
 fn set_admin(
@@ -240,7 +250,7 @@ fn set_admin(
     let Json(SetAdmin { state, deadline_seconds }) = asked.body;
     let state = serde_json::from_value(Value::String(state.clone())).map_err(|_| {
         let detail = format!("there is no state {state:?}; there are ready, drain and maintenance");
-        Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "bad-body", detail)
+        Refusal::new(Kind::BadBody, detail)
     })?;
     core.set_admin(&wanted(core, &asked.path)?, state, deadline_seconds, now);
     find_backend(core, &asked.path, now)
@@ -252,7 +262,7 @@ fn set_weight(
     asked: Asked<BackendPath, Nothing, Json<SetWeight>>,
 ) -> Answer<Backend> {
     core.set_weight(&wanted(core, &asked.path)?, asked.body.0.weight, now)
-        .map_err(|error| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "bad-body", error.to_string()))?;
+        .map_err(|error| Refusal::new(Kind::BadBody, error.to_string()))?;
     find_backend(core, &asked.path, now)
 }
 

@@ -4,19 +4,17 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::header;
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use super::desk::Loop;
 use super::door::{Door, admit};
-use super::problem::Refusal;
+use super::problem::{Kind, Refusal};
+use super::route::MAX_BODY;
 use super::{openapi, page, routes, view};
 use crate::metrics;
-
-/// The largest body that is read: a configuration.
-const MAX_BODY: usize = 16 << 20;
 
 /// The routes, for one door.
 pub(crate) fn router(to_loop: Loop, door: Door) -> Router {
@@ -37,7 +35,7 @@ pub(crate) fn router(to_loop: Loop, door: Door) -> Router {
         })
         .method_not_allowed_fallback(|request: Request| async move {
             let detail = format!("{} is not for {}", request.method(), request.uri().path());
-            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail)
+            Refusal::new(Kind::MethodNotAllowed, detail)
         })
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn_with_state(door, admit))
@@ -58,7 +56,7 @@ async fn readyz(State(to_loop): State<Loop>) -> Result<Response, Refusal> {
         return Ok("ready\n".into_response());
     }
     let detail = format!("no backend takes new flows: {}", failing.join(", "));
-    Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", detail))
+    Err(Refusal::new(Kind::NotReady, detail))
 }
 
 async fn show_metrics(State(to_loop): State<Loop>) -> Result<Response, Refusal> {

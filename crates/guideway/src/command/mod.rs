@@ -13,6 +13,7 @@ pub(crate) mod man;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod service_unit;
 pub(crate) mod table;
 
 use crate::cli::Command;
@@ -32,8 +33,10 @@ pub(crate) fn run(command: Command, screen: &mut Screen) -> Result<Outcome, Fail
         Command::Maintenance(args) => live::operate::maintenance(&args, screen),
         Command::Weight(args) => live::operate::weight(&args, screen),
         Command::Reset(args) => live::operate::reset(&args, screen),
+        Command::Top(args) => live::top::run(&args, screen),
         Command::Flows(args) => live::flows::run(&args, screen),
         Command::Events(args) => live::events::run(&args, screen),
+        Command::Audit(args) => live::audit::run(&args, screen),
         Command::Plan(args) => live::change::plan(&args, screen),
         Command::Apply(args) => live::change::apply(&args, screen),
         Command::Confirm(args) => live::change::confirm(&args, screen),
@@ -48,6 +51,7 @@ pub(crate) fn run(command: Command, screen: &mut Screen) -> Result<Outcome, Fail
         Command::Bench(args) => bench::run(&args, screen),
         Command::Doctor(args) => doctor::run(&args, screen),
         Command::Lab(args) => lab::run(&args, screen),
+        Command::ServiceUnit(args) => service_unit::run(&args, screen),
         Command::Schema(args) => schema::run(&args, screen),
         Command::Completions(args) => completions::run(&args, screen),
         Command::Man(args) => man::run(&args, screen),

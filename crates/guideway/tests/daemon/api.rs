@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use guideway_testbed::process::Output;
-use guideway_testbed::{Program, privilege, wait};
+use guideway_testbed::{privilege, wait};
 use serde_json::{Value, json};
 
 use crate::bed::{Bed, Engine, LONG, backends, config, end};
@@ -17,10 +17,7 @@ pub(crate) fn get(bed: &Bed, path: &str) -> Value {
 
 /// Runs a command that asks the daemon.
 pub(crate) fn command(bed: &Bed, line: &str) -> Output {
-    let socket = bed.path("api.sock");
-    let words = line.split(' ').map(str::to_owned).chain(["--socket".into(), socket.display().to_string()]);
-    let program = Program::new(env!("CARGO_BIN_EXE_guideway")).args(words);
-    program.run(&bed.network.client.namespace, LONG).unwrap()
+    bed.command(line)
 }
 
 fn ready(bed: &Bed) {

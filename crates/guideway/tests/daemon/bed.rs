@@ -1,6 +1,7 @@
 //! A network with one balancer's machine, on which the daemon is started.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -79,6 +80,17 @@ impl Bed {
 
     /// Starts the daemon with more arguments.
     pub(crate) fn start_with(&self, more: &[&str]) -> Process {
+        let daemon = Program::new(env!("CARGO_BIN_EXE_guideway")).args(self.arguments()).args(more);
+        daemon.start(&self.network.balancers[0].namespace).unwrap()
+    }
+
+    /// Starts the daemon by a program that becomes it.
+    pub(crate) fn start_under(&self, program: &str, arguments: &[String]) -> Process {
+        let daemon = Program::new(program).args(arguments).args([env!("CARGO_BIN_EXE_guideway")]);
+        daemon.args(self.arguments()).start(&self.network.balancers[0].namespace).unwrap()
+    }
+
+    fn arguments(&self) -> Vec<OsString> {
         let (config, state, socket) = (self.path("guideway.toml"), self.path("state"), self.path("api.sock"));
         let interface = self.network.balancers[0].link.name().to_owned();
         let engine: &[&str] = match self.engine {
@@ -86,20 +98,23 @@ impl Bed {
             // In native mode this kind of link sends only where the other end has a program too.
             Engine::Xdp => &["xdp", "--xdp-mode", "generic"],
         };
-        let program =
-            Program::new(env!("CARGO_BIN_EXE_guideway")).args(["run", "--engine"]).args(engine).args([
-                "--interface".as_ref(),
-                interface.as_ref(),
-                "--config".as_ref(),
-                config.as_os_str(),
-                "--state".as_ref(),
-                state.as_os_str(),
-                "--pins".as_ref(),
-                self.pins.as_os_str(),
-                "--socket".as_ref(),
-                socket.as_os_str(),
-            ]);
-        program.args(more).start(&self.network.balancers[0].namespace).unwrap()
+        let words = ["run", "--engine"].iter().chain(engine).map(OsString::from);
+        let places: [(&str, &OsStr); 5] = [
+            ("--interface", interface.as_ref()),
+            ("--config", config.as_os_str()),
+            ("--state", state.as_os_str()),
+            ("--pins", self.pins.as_os_str()),
+            ("--socket", socket.as_os_str()),
+        ];
+        words.chain(places.iter().flat_map(|(option, place)| [option.into(), (*place).to_owned()])).collect()
+    }
+
+    /// Runs a command that asks the daemon.
+    pub(crate) fn command(&self, line: &str) -> Output {
+        let socket = self.path("api.sock").display().to_string();
+        let words = line.split(' ').map(str::to_owned).chain(["--socket".into(), socket]);
+        let program = Program::new(env!("CARGO_BIN_EXE_guideway")).args(words);
+        program.run(&self.network.client.namespace, LONG).unwrap()
     }
 
     /// Starts the daemon and waits until it is ready.

@@ -1,10 +1,14 @@
 //! `guideway run` in a namespace of its own, with real clients and servers, real files and real signals.
 
 mod api;
+mod audit;
 mod bed;
 mod change;
 mod drift;
 mod life;
+mod manager;
+mod metrics;
 mod page;
 mod reload;
 mod request;
+mod watch;

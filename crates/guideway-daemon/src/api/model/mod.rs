@@ -2,6 +2,7 @@
 //!
 //! Fields are added, never renamed; who reads this ignores those that it does not know.
 
+mod audit;
 mod config;
 mod event;
 mod explanation;
@@ -10,6 +11,7 @@ mod problem;
 mod service;
 mod status;
 
+pub use audit::AuditEntry;
 pub use config::{Applied, Confirmed, Plan, PlannedService, Reloaded};
 pub use event::Event;
 pub use explanation::{Explanation, Outer, Referee, Tried};

@@ -9,6 +9,7 @@ mod place;
 mod record;
 mod script;
 mod setup;
+mod show;
 mod sysctl;
 mod up;
 
@@ -39,6 +40,7 @@ Examples:
   guideway backend up --vip 192.0.2.10 --vip 2001:db8::10 --listen-on eth0
   guideway backend doctor
   guideway backend down
+  guideway backend list                                         what the balancer's daemon knows of all backends
   guideway backend script --vip 192.0.2.10 --listen-on eth0 --address 10.0.0.1 --encap ipip";
 
 #[derive(Debug, Subcommand)]
@@ -47,6 +49,8 @@ enum Command {
     Down(down::Args),
     Script(script::Args),
     Doctor(doctor::Args),
+    List(show::ListArgs),
+    Show(show::ShowArgs),
 }
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
@@ -55,5 +59,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         Command::Down(args) => down::run(args, screen),
         Command::Script(args) => script::run(args, screen),
         Command::Doctor(args) => doctor::run(args, screen),
+        Command::List(args) => show::list(args, screen),
+        Command::Show(args) => show::show(args, screen),
     }
 }

@@ -166,7 +166,11 @@ fn show(plan: &Plan, screen: &mut Screen) -> Result<(), Failure> {
     if plan.services.is_empty() {
         writeln!(screen, "nothing changes")?;
     } else {
-        writeln!(screen, "{} services stay as they are", plan.unchanged)?;
+        let rest = match plan.unchanged {
+            1 => "1 service stays as it is".to_owned(),
+            services => format!("{services} services stay as they are"),
+        };
+        writeln!(screen, "{rest}")?;
     }
     Ok(())
 }

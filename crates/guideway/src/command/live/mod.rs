@@ -1,12 +1,16 @@
 //! Commands that ask the daemon.
 
+pub(crate) mod again;
+pub(crate) mod audit;
 pub(crate) mod change;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod flows;
 pub(crate) mod operate;
+pub(crate) mod rates;
 pub(crate) mod service;
 pub(crate) mod status;
+pub(crate) mod top;
 
 use std::time::Duration;
 

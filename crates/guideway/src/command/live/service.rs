@@ -5,6 +5,7 @@ use std::io::Write;
 use guideway_daemon::model::{Backend, Service, Table};
 use serde_json::Value;
 
+use super::again::Again;
 use super::age;
 use crate::columns::{Align, Columns};
 use crate::daemon_client::{DaemonArgs, segment};
@@ -26,6 +27,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 100, requires = "slots")]
     limit: u32,
     #[command(flatten)]
+    again: Again,
+    #[command(flatten)]
     daemon: DaemonArgs,
     /// Print JSON
     #[arg(long)]
@@ -40,17 +43,19 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         Some(service) => format!("/v1/services/{}", segment(service)),
         None => "/v1/services".to_owned(),
     };
-    let answer = args.daemon.get(&path)?;
-    if args.json {
-        screen.json(&answer.value::<Value>()?)?;
-    } else if args.slots {
-        slots(&answer.value()?, screen)?;
-    } else if args.service.is_some() {
-        details(&answer.value()?, screen)?;
-    } else {
-        list(&answer.value::<Vec<Service>>()?, screen)?;
-    }
-    Ok(Outcome::Ok)
+    args.again.show(screen, |screen| {
+        let answer = args.daemon.get(&path)?;
+        if args.json {
+            screen.json(&answer.value::<Value>()?)?;
+        } else if args.slots {
+            slots(&answer.value()?, screen)?;
+        } else if args.service.is_some() {
+            details(&answer.value()?, screen)?;
+        } else {
+            list(&answer.value::<Vec<Service>>()?, screen)?;
+        }
+        Ok(Outcome::Ok)
+    })
 }
 
 /// Service lines with their backends below.
@@ -92,33 +97,53 @@ fn details(service: &Service, screen: &mut Screen) -> Result<(), Failure> {
     writeln!(screen, "  digest {}", service.digest)?;
     backends(&service.backends, screen)?;
     for backend in &service.backends {
-        let Some(health) = &backend.health else { continue };
-        let last = health.last.as_ref();
-        let mut text = format!("{} for {}", health.verdict, age(health.age_seconds));
-        if health.contradicting > 0 {
-            text += &format!(", {} of {} contradict it", health.contradicting, health.needed);
+        if let Some(text) = health(backend) {
+            writeln!(screen, "  {}: {text}", backend.name)?;
         }
-        if let Some(reason) = &health.reason {
-            text += &format!("; because: {reason}");
-        }
-        if let Some(last) = last {
-            text += &format!("; last: {}", last.reason);
-            if let Some(took) = last.took_seconds {
-                text += &format!(" in {:.1} ms", took * 1e3);
-            }
-            if !last.detail.is_empty() {
-                text += &format!(" ({})", last.detail.join("; "));
-            }
-        }
-        writeln!(screen, "  {}: {text}", backend.name)?;
     }
     Ok(())
 }
 
+/// What the checks of a backend say, in words; `None` where nothing checks it.
+pub(crate) fn health(backend: &Backend) -> Option<String> {
+    let health = backend.health.as_ref()?;
+    let mut text = format!("{} for {}", health.verdict, age(health.age_seconds));
+    if health.contradicting > 0 {
+        text += &format!(", {} of {} contradict it", health.contradicting, health.needed);
+    }
+    if let Some(reason) = &health.reason {
+        text += &format!("; because: {reason}");
+    }
+    if let Some(last) = &health.last {
+        text += &format!("; last: {}", last.reason);
+        if let Some(took) = last.took_seconds {
+            text += &format!(" in {:.1} ms", took * 1e3);
+        }
+        if !last.detail.is_empty() {
+            text += &format!(" ({})", last.detail.join("; "));
+        }
+    }
+    Some(text)
+}
+
 /// Backends as a table.
 pub(crate) fn backends(backends: &[Backend], screen: &mut Screen) -> Result<(), Failure> {
+    rows("", |_| "->".to_owned(), backends, screen)
+}
+
+/// Backends of several services as a table.
+pub(crate) fn backends_of_all(backends: &[Backend], screen: &mut Screen) -> Result<(), Failure> {
+    rows("service", |backend| backend.service.clone(), backends, screen)
+}
+
+fn rows(
+    heading: &'static str,
+    first: impl Fn(&Backend) -> String,
+    backends: &[Backend],
+    screen: &mut Screen,
+) -> Result<(), Failure> {
     let mut columns = Columns::new([
-        ("", Align::Left),
+        (heading, Align::Left),
         ("backend", Align::Left),
         ("address", Align::Left),
         ("state", Align::Left),
@@ -141,7 +166,7 @@ pub(crate) fn backends(backends: &[Backend], screen: &mut Screen) -> Result<(), 
             phase => phase.to_owned(),
         });
         columns.row([
-            "->".to_owned(),
+            first(backend),
             backend.name.clone(),
             backend.address.to_string(),
             backend.state.clone(),
@@ -157,7 +182,8 @@ pub(crate) fn backends(backends: &[Backend], screen: &mut Screen) -> Result<(), 
     Ok(())
 }
 
-fn slots(table: &Table, screen: &mut Screen) -> Result<(), Failure> {
+/// Who owns which slot.
+pub(crate) fn slots(table: &Table, screen: &mut Screen) -> Result<(), Failure> {
     writeln!(
         screen,
         "{}  generation {}, {} slots, {}",

@@ -5,12 +5,15 @@ use std::io::Write;
 use guideway_daemon::model::Status;
 use serde_json::Value;
 
+use super::again::Again;
 use crate::daemon_client::DaemonArgs;
 use crate::failure::{Failure, Outcome};
 use crate::screen::{Screen, Style};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    #[command(flatten)]
+    again: Again,
     #[command(flatten)]
     daemon: DaemonArgs,
     /// Print JSON
@@ -20,6 +23,10 @@ pub(crate) struct Args {
 
 /// Shows the daemon and its forwarder as a whole. What an operator has to look at is an exit code of 1.
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    args.again.show(screen, |screen| show(args, screen))
+}
+
+fn show(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
     let answer = args.daemon.get("/v1/status")?;
     let status: Status = answer.value()?;
     let outcome = if status.config.last_reload_successful && status.notes.is_empty() {

@@ -7,6 +7,7 @@ mod draft;
 mod lookup;
 mod profiles;
 mod recipe;
+mod show;
 mod verify;
 
 use clap::Subcommand;
@@ -52,6 +53,7 @@ enum Command {
     Verify(verify::Args),
     /// List the systems whose tables can be reproduced
     Profiles(profiles::Args),
+    Show(show::Args),
 }
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
@@ -62,6 +64,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         Command::Lookup(args) => lookup::run(args, screen),
         Command::Verify(args) => verify::run(args, screen),
         Command::Profiles(args) => profiles::run(args, screen),
+        Command::Show(args) => show::run(args, screen),
     }
 }
 

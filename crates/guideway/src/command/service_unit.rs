@@ -1,0 +1,90 @@
+//! `guideway service-unit`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use crate::failure::{Failure, Outcome};
+use crate::screen::Screen;
+
+/// The unit as packages install it.
+const UNIT: &str = include_str!("../../../../packaging/systemd/guideway.service");
+
+/// What it runs.
+const PACKAGED: &str = "/usr/bin/guideway run --on-exit keep $GUIDEWAY_OPTIONS";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  guideway service-unit --interface eth0 > /etc/systemd/system/guideway.service
+  systemctl daemon-reload && systemctl enable --now guideway
+
+It holds the forwarder through restarts; `systemctl stop guideway && guideway detach` ends both.")]
+pub(crate) struct Args {
+    /// An interface that packets of clients come by; may be given more than once
+    #[arg(long = "interface", short, value_name = "IF", required = true)]
+    interfaces: Vec<String>,
+    /// The program; this one unless another is named
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+    /// More options of `guideway run`, after --
+    #[arg(last = true, value_name = "OPTION")]
+    more: Vec<String>,
+}
+
+/// Prints a systemd unit for these interfaces.
+pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let program = match &args.program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe().map_err(|error| {
+            Failure::failed(format!("this program's path is not known ({error}); name it with --program"))
+        })?,
+    };
+    if !program.is_absolute() {
+        return Err(Failure::usage("--program needs a whole path, as /usr/local/bin/guideway"));
+    }
+    let mut words = vec![word(&program.to_string_lossy()), "run".into(), "--on-exit".into(), "keep".into()];
+    for interface in &args.interfaces {
+        words.extend(["--interface".into(), word(interface)]);
+    }
+    words.extend(args.more.iter().map(|option| word(option)));
+    for line in UNIT.lines() {
+        match line.strip_prefix("ExecStart=") {
+            Some(PACKAGED) => writeln!(screen, "ExecStart={}", words.join(" "))?,
+            // Their place is the line above.
+            _ if line.starts_with("EnvironmentFile=") || line.starts_with("# GUIDEWAY_OPTIONS") => {}
+            _ => writeln!(screen, "{line}")?,
+        }
+    }
+    Ok(Outcome::Ok)
+}
+
+/// A word of a command line of systemd: quoted, with what it would expand written twice.
+fn word(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
+    if text.is_empty()
+        || escaped != text
+        || text.contains(|c: char| c.is_whitespace() || c == '\'' || c == ';')
+    {
+        format!("\"{escaped}\"")
+    } else {
+        escaped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unit_runs_what_is_replaced() {
+        assert_eq!(UNIT.lines().filter(|line| line.strip_prefix("ExecStart=") == Some(PACKAGED)).count(), 1);
+    }
+
+    #[test]
+    fn words_are_what_systemd_reads_as_one() {
+        assert_eq!(word("eth0"), "eth0");
+        assert_eq!(word("a b"), "\"a b\"");
+        assert_eq!(word("100%$x"), "\"100%%$$x\"");
+        assert_eq!(word(""), "\"\"");
+    }
+}
