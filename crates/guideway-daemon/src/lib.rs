@@ -26,6 +26,7 @@ mod options;
 mod shell;
 mod start;
 mod store;
+mod tap;
 mod tunnel_probes;
 mod watch;
 

@@ -1,6 +1,8 @@
 //! The program at an interface: put there in a mode that is chosen and told, never in place of a foreign one, and taken
 //! away without touching any other.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use aya::programs::ProgramError;
 use aya::programs::links::{FdLink, PinnedLink};
 use aya::programs::xdp::{XdpLink, XdpMode};
@@ -137,7 +139,8 @@ impl Balancer {
             .pins
             .as_ref()
             .is_none_or(|pins| pins.link(attachment.mode.as_str(), attachment.index).exists());
-        Ok(pinned && there.is_some_and(|occupant| occupant.id == own))
+        let sampling = self.sampling.load(Relaxed);
+        Ok(pinned && there.is_some_and(|occupant| occupant.id == own || sampling))
     }
 
     /// Puts the program back at an interface where [`Balancer::is_attached`] says that it is not.

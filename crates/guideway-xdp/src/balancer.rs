@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aya::maps::{Map, MapData};
 use aya::programs::{ProgramError, TestRun, TestRunOptions, Xdp};
@@ -65,6 +65,8 @@ pub struct Balancer {
     /// What was set last.
     icmp_per_second: AtomicU32,
     clock_is_stopped: AtomicBool,
+    /// Whether packets are being sampled: another program stands before this one then.
+    pub(crate) sampling: Arc<AtomicBool>,
 }
 
 impl Balancer {
@@ -172,6 +174,7 @@ impl Balancer {
         Ok(Balancer {
             icmp_per_second: AtomicU32::new(icmp),
             clock_is_stopped: AtomicBool::new(stopped),
+            sampling: Arc::default(),
             listens,
             tables,
             directory: Mutex::new(Directory::new(as_map)?),

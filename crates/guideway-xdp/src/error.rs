@@ -97,6 +97,14 @@ pub enum Error {
         /// What the kernel says.
         reason: String,
     },
+    /// Packets cannot be sampled. The balancer is as it was.
+    #[error("cannot {doing}, so packets cannot be sampled: {reason}")]
+    Sample {
+        /// What was tried.
+        doing: &'static str,
+        /// What the kernel says.
+        reason: String,
+    },
     /// There is no such interface.
     #[error("there is no interface `{0}`: `ip link` lists those that there are")]
     NoInterface(String),

@@ -11,6 +11,7 @@
 //! * [`pins`]: where programs and maps outlive the process.
 //! * [`end`]: the programs of a backend's host.
 //! * [`prober`]: the probe encapsulator.
+//! * [`sampler`]: packets as they arrive, while somebody looks.
 //! * [`harness`]: how long a packet takes.
 //! * [`preflight`]: whether a host and an interface can run the program.
 //! * [`memory`]: what the maps take.
@@ -34,7 +35,9 @@ pub mod peer;
 pub mod pins;
 pub mod preflight;
 pub mod prober;
+pub mod sampler;
 mod sever;
+mod syscall;
 mod tables;
 mod tc;
 

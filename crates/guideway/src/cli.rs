@@ -4,7 +4,7 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Parser, Subcommand};
 
-use crate::command::live::{audit, change, events, explain, flows, operate, service, status, top};
+use crate::command::live::{audit, change, events, explain, flows, operate, service, status, top, trace};
 use crate::command::{
     backend, bench, check, completions, demo, detach, doctor, lab, man, replay, run, schema, service_unit,
     table,
@@ -77,6 +77,8 @@ pub(crate) enum Command {
     Rollback(change::Args),
     /// What the forwarder does with a flow now, step by step, with the loaded program as referee
     Explain(explain::Args),
+    /// Real packets as they come in, each with what becomes of it
+    Trace(trace::Args),
     /// Have the daemon read its configuration file again
     Reload(status::ReloadArgs),
     /// What is measured, as OpenMetrics text

@@ -1,8 +1,9 @@
 //! The way from requests to the daemon's loop: work that it does between two of its own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::model::{Applied, Confirmed, Reloaded};
 use super::problem::Refusal;
@@ -49,11 +50,18 @@ pub(crate) struct ApplyAsk {
 #[derive(Debug, Clone)]
 pub(crate) struct Loop {
     work: mpsc::Sender<Work>,
+    /// One trace at a time.
+    trace: Arc<Semaphore>,
 }
 
 impl Loop {
     pub(crate) fn new(work: mpsc::Sender<Work>) -> Self {
-        Self { work }
+        Self { work, trace: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// The right to sample packets, unless somebody has it.
+    pub(super) fn trace_alone(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.trace).try_acquire_owned().ok()
     }
 
     /// Does something on the loop.

@@ -9,6 +9,7 @@ use guideway_forward::{Event, Outcome, Verdict};
 use guideway_wire::{Tunnel, parse};
 
 use super::model::{Explanation, Outer, Referee, Tried};
+use super::trace::protocol;
 use crate::core::Core;
 use crate::engine::Plane;
 
@@ -38,17 +39,26 @@ fn case(
     destination: SocketAddr,
     ask: bool,
 ) -> Option<Tried> {
+    let name = match sample {
+        Sample::TcpSyn => "tcp-syn",
+        Sample::TcpAck => "tcp-ack",
+        Sample::Udp => "udp",
+    };
+    tried(core, name, &sample.frame(source, destination)?, ask)
+}
+
+/// What a packet that came in meets.
+pub(super) fn explain_frame(core: &Core, frame: &[u8]) -> Option<Tried> {
+    let protocol = protocol(parse(frame).ok()?.key.protocol);
+    tried(core, &protocol, frame, false)
+}
+
+fn tried(core: &Core, name: &str, frame: &[u8], ask: bool) -> Option<Tried> {
     let engine = core.controller.engine();
-    let frame = sample.frame(source, destination)?;
-    let trial = trial(engine, &frame)?;
+    let trial = trial(engine, frame)?;
     let outcome = trial.verdict.outcome();
     let mut tried = Tried {
-        packet: match sample {
-            Sample::TcpSyn => "tcp-syn",
-            Sample::TcpAck => "tcp-ack",
-            Sample::Udp => "udp",
-        }
-        .to_owned(),
+        packet: name.to_owned(),
         outcome: outcome.as_str().to_owned(),
         meaning: outcome.meaning().to_owned(),
         events: trial.events.iter().map(|event| event.as_str().to_owned()).collect(),
@@ -57,11 +67,11 @@ fn case(
     if let Verdict::Forward(forward) = trial.verdict {
         describe_backend(core, forward.backend, &trial, &mut tried);
     }
-    describe_slot(core, &frame, &trial, &mut tried);
+    describe_slot(core, frame, &trial, &mut tried);
     tried.decided_by = decided_by(&trial).map(str::to_owned);
     tried.steps = steps(&tried);
     if ask && let Plane::Kernel(balancer) = engine {
-        tried.referee = Some(referee(balancer, &frame, &trial));
+        tried.referee = Some(referee(balancer, frame, &trial));
     }
     Some(tried)
 }

@@ -13,6 +13,7 @@ mod problem;
 mod route;
 mod routes;
 mod server;
+mod trace;
 pub(crate) mod view;
 
 #[cfg(any(test, feature = "in-process"))]

@@ -213,6 +213,16 @@ pub(super) fn order<Q: Part + JsonSchema, B: Body, T: Told>(
     route::<Q, B, T>(Verb::Post, path, summary, conditional, on(MethodFilter::POST, handler))
 }
 
+/// A route with a way of its own to the loop.
+pub(super) fn own<Q: JsonSchema, T: JsonSchema>(
+    verb: Verb,
+    path: &'static str,
+    summary: &'static str,
+    handler: MethodRouter<Loop>,
+) -> Route {
+    route::<Q, NoBody, T>(verb, path, summary, false, handler)
+}
+
 fn route<Q: JsonSchema, B: Body, T: JsonSchema>(
     verb: Verb,
     path: &'static str,

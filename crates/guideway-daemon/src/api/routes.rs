@@ -13,11 +13,12 @@ use super::desk::{ApplyAsk, Order, Reply};
 use super::explain::explain;
 use super::model::{
     Applied, AuditEntry, Backend, Confirmed, Drain, Event, Explanation, Flows, Plan, Reloaded, Service,
-    SetAdmin, SetWeight, Status, Table,
+    SetAdmin, SetWeight, Status, Table, Trace,
 };
 use super::problem::{Kind, Refusal};
 use super::route::Verb::{Delete, Get, Post, Put};
-use super::route::{Asked, Nothing, Route, change, order, read};
+use super::route::{Asked, Nothing, Route, change, order, own, read};
+use super::trace::{self, WhichPackets};
 use super::view;
 use crate::core::Core;
 
@@ -100,6 +101,13 @@ pub(super) fn all() -> Vec<Route> {
             "/v1/explain",
             "The same, and the program in the kernel is asked as well",
             |core, _, asked: Asked<Nothing, WhichFlow>| tell(core, &asked.query, true),
+        ),
+        // A POST, since another program is put before the kernel's for a while.
+        own::<WhichPackets, Trace>(
+            Post,
+            "/v1/trace",
+            "Samples packets as they come in, each with what such a packet meets",
+            trace::handler(),
         ),
     ]
 }

@@ -42,6 +42,7 @@ pub(crate) fn run(command: Command, screen: &mut Screen) -> Result<Outcome, Fail
         Command::Confirm(args) => live::change::confirm(&args, screen),
         Command::Rollback(args) => live::change::rollback(&args, screen),
         Command::Explain(args) => live::explain::run(&args, screen),
+        Command::Trace(args) => live::trace::run(&args, screen),
         Command::Reload(args) => live::status::reload(&args, screen),
         Command::Metrics(args) => live::status::metrics(&args, screen),
         Command::Table(args) => table::run(&args, screen),

@@ -111,10 +111,21 @@ impl Bed {
 
     /// Runs a command that asks the daemon.
     pub(crate) fn command(&self, line: &str) -> Output {
+        self.start_command(line).finish(LONG).unwrap()
+    }
+
+    /// Starts a command that asks the daemon.
+    pub(crate) fn start_command(&self, line: &str) -> Process {
         let socket = self.path("api.sock").display().to_string();
         let words = line.split(' ').map(str::to_owned).chain(["--socket".into(), socket]);
         let program = Program::new(env!("CARGO_BIN_EXE_guideway")).args(words);
-        program.run(&self.network.client.namespace, LONG).unwrap()
+        program.start(&self.network.client.namespace).unwrap()
+    }
+
+    /// Something that the daemon pins in the kernel.
+    pub(crate) fn pin(&self, name: &str) -> PathBuf {
+        let layout = fs::read_dir(&self.pins).into_iter().flatten().flatten().next();
+        layout.map_or_else(|| self.pins.clone(), |layout| layout.path()).join(name)
     }
 
     /// Starts the daemon and waits until it is ready.

@@ -11,4 +11,5 @@ mod metrics;
 mod page;
 mod reload;
 mod request;
+mod trace;
 mod watch;

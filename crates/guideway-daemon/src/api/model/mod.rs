@@ -10,6 +10,7 @@ mod flow;
 mod problem;
 mod service;
 mod status;
+mod trace;
 
 pub use audit::AuditEntry;
 pub use config::{Applied, Confirmed, Plan, PlannedService, Reloaded};
@@ -19,3 +20,4 @@ pub use flow::{Flow, Flows, Slot, Table};
 pub use problem::Problem;
 pub use service::{Backend, Drain, Finding, Health, NextHop, Service, SetAdmin, SetWeight};
 pub use status::{BackendCounts, ConfigStatus, Drift, FlowTable, Interface, PacketCounts, Status};
+pub use trace::{Trace, Traced};

@@ -11,6 +11,7 @@ pub(crate) mod rates;
 pub(crate) mod service;
 pub(crate) mod status;
 pub(crate) mod top;
+pub(crate) mod trace;
 
 use std::time::Duration;
 

@@ -1,0 +1,64 @@
+//! `bpf(2)` where the loader has no function for it.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use nix::libc;
+
+/// What the kernel is asked to do: commands that read their attributes and write none of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Command {
+    MapCreate = 0,
+    ProgLoad = 5,
+    ObjGet = 7,
+    LinkUpdate = 29,
+    LinkDetach = 34,
+}
+
+/// Attributes of a command: a plain struct without padding, as the kernel's headers lay it out.
+///
+/// # Safety
+/// Every byte of it is initialised, and every address in it is of memory that outlives the call and is as long as the
+/// attributes say.
+pub(crate) unsafe trait Attributes {}
+
+/// Asks, and gives what the kernel answers: a descriptor or 0.
+pub(crate) fn call<T: Attributes>(command: Command, attributes: &T) -> io::Result<i32> {
+    // SAFETY: the kernel reads as many bytes as are said, of a struct that is as `Attributes` promises.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command as libc::c_long,
+            std::ptr::from_ref(attributes),
+            size_of::<T>() as libc::c_uint,
+        )
+    };
+    match i32::try_from(result) {
+        Ok(value) if value >= 0 => Ok(value),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Asks for a descriptor: by [`Command::MapCreate`], [`Command::ProgLoad`] or [`Command::ObjGet`].
+pub(crate) fn open<T: Attributes>(command: Command, attributes: &T) -> io::Result<OwnedFd> {
+    let descriptor = call(command, attributes)?;
+    // SAFETY: the kernel has just given this descriptor, and nothing else knows of it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Opens what is pinned there.
+pub(crate) fn pinned(path: &Path) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    struct Object {
+        path: u64,
+        fd: u32,
+        flags: u32,
+    }
+    // SAFETY: the path is a string that outlives the call below.
+    unsafe impl Attributes for Object {}
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    open(Command::ObjGet, &Object { path: path.as_ptr() as u64, fd: 0, flags: 0 })
+}
