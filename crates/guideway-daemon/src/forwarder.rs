@@ -197,9 +197,9 @@ fn index(name: &str) -> Result<u32, ForwarderError> {
     nix::net::if_::if_nametoindex(name).map_err(|_| ForwarderError::UnknownInterface(name.to_owned()))
 }
 
-/// Seconds since the machine started: the clock of flow entries.
+/// Seconds that the machine was awake since it started: the clock of flow entries.
 fn since_boot() -> u32 {
-    u32::try_from(clock_gettime(ClockId::Boottime).tv_sec).unwrap_or(u32::MAX)
+    u32::try_from(clock_gettime(ClockId::Monotonic).tv_sec).unwrap_or(u32::MAX)
 }
 
 fn random_key() -> Result<[u64; 2], ForwarderError> {

@@ -1,13 +1,13 @@
 //! A backend host's maps, and [`guideway_forward::tunnel_end::TunnelEnd`] over them.
 
 use aya_ebpf::bindings::{BPF_F_NO_PREALLOC, BPF_F_RDONLY_PROG};
-use aya_ebpf::btf_maps::lpm_trie::Key;
 use aya_ebpf::btf_maps::{Array, HashMap, LpmTrie, PerCpuArray};
 use aya_ebpf::macros::btf_map;
 use guideway_forward::record::Tally;
 use guideway_forward::tunnel_end::{Clamped, EndOutcome, EndSettings, Role, TunnelEnd};
 
 use crate::opaque::opaque;
+use crate::trie::AddressKey;
 
 /// How many addresses a backend host may have, its own and virtual ones.
 const MAX_ADDRESSES: usize = 16_384;
@@ -58,17 +58,8 @@ impl TunnelEnd for Host {
 
     #[inline(always)]
     fn is_known_source(&self, address: &[u8; 16]) -> bool {
-        let place = Aligned { _gap: 0, key: Key::new(128, *address) };
-        SOURCES.get(&place.key).is_some()
+        SOURCES.get(&AddressKey::new(address).key).is_some()
     }
-}
-
-/// A key whose address lies at a multiple of eight: it is copied by whole words, and the verifier wants those aligned on
-/// the stack.
-#[repr(C, align(8))]
-struct Aligned {
-    _gap: u32,
-    key: Key<[u8; 16]>,
 }
 
 /// Counts a packet that came.

@@ -12,6 +12,7 @@
 //! * `probes`: the probe encapsulator's maps and state.
 //! * [`skb`]: [`guideway_wire::Packet`] over a TC context.
 //! * [`state`]: [`guideway_forward::State`] over those maps.
+//! * `trie`: keys of longest-prefix tries.
 //!
 //! # Writing for the verifier
 //! - A function that is not inlined has five arguments at most, and eight frames share 512 bytes of stack.
@@ -33,6 +34,8 @@ pub mod probes;
 pub mod skb;
 #[cfg(feature = "balancer")]
 pub mod state;
+#[cfg(any(feature = "balancer", feature = "decapsulator"))]
+pub mod trie;
 
 /// A panic has no meaning in the kernel. Nothing reaches this; the verifier would refuse the loop.
 #[cfg(target_arch = "bpf")]

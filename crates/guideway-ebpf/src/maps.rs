@@ -6,9 +6,9 @@
 use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_RDONLY_PROG};
 use aya_ebpf::btf_maps::{Array, ArrayOfMaps, HashMap, LpmTrie, PerCpuArray};
 use aya_ebpf::macros::btf_map;
+use guideway_forward::record::directory::Line;
 use guideway_forward::record::{
-    Backend, Books, Bucket, FragmentBucket, Pace, QuicKey, Service, ServiceId, ServiceKey, Settings, Tally,
-    Vip,
+    Backend, Books, Bucket, FragmentBucket, Pace, QuicKey, Service, ServiceId, Settings, Tally, Vip,
 };
 
 const MAPPED: usize = BPF_F_MMAPABLE as usize;
@@ -21,18 +21,14 @@ pub const SLOTS_A_LINE: usize = 16;
 /// One cache line of slots. The target has no atomic of four bytes; a volatile load is one instruction all the same.
 pub type SlotLine = [u32; SLOTS_A_LINE];
 
-/// Services by address, port and protocol.
+/// Services by address, port and protocol, and the virtual addresses.
 #[btf_map]
-pub static EXACT: HashMap<ServiceKey, ServiceId, 1, FIXED> = HashMap::new();
+pub static DIRECTORY: Array<Line, 1, MAPPED> = Array::new();
 
 /// Services of virtual prefixes; the key is what follows the first word of a
 /// [`PrefixKey`](guideway_forward::record::PrefixKey).
 #[btf_map]
 pub static PREFIXES: LpmTrie<[u8; 20], ServiceId, 1> = LpmTrie::new();
-
-/// Virtual addresses.
-#[btf_map]
-pub static VIPS: HashMap<[u8; 16], Vip, 1, FIXED> = HashMap::new();
 
 /// Virtual prefixes.
 #[btf_map]

@@ -5,9 +5,10 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use aya_ebpf::Global;
 use aya_ebpf::btf_maps::lpm_trie::Key;
-use aya_ebpf::helpers::bpf_ktime_get_boot_ns;
+use aya_ebpf::helpers::bpf_ktime_get_coarse_ns;
 use guideway_forward::answer::Question;
 use guideway_forward::flow::Memo;
+use guideway_forward::record::directory;
 use guideway_forward::record::pace::next_window;
 use guideway_forward::record::{
     Backend, Books, Bucket, FragmentBucket, PrefixKey, QuicKey, Service, ServiceId, ServiceKey, Settings,
@@ -23,10 +24,11 @@ use crate::apart;
 use crate::frame::Frame;
 
 use crate::maps::{
-    BACKENDS, BOOKS, EXACT, FLOWS, FRAGMENTS, PACE, PREFIXES, QUIC, SENT, SERVED, SERVICES, SETTINGS, SLOTS,
-    SLOTS_A_LINE, VIP_PREFIXES, VIPS,
+    BACKENDS, BOOKS, DIRECTORY, FLOWS, FRAGMENTS, PACE, PREFIXES, QUIC, SENT, SERVED, SERVICES, SETTINGS,
+    SLOTS, SLOTS_A_LINE, VIP_PREFIXES,
 };
 use crate::opaque::{compare_exchange, opaque};
+use crate::trie::AddressKey;
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
@@ -63,8 +65,8 @@ impl Kernel {
 impl Services for Kernel {
     #[inline(always)]
     fn exact(&self, key: &ServiceKey) -> Option<ServiceId> {
-        // SAFETY: the controller lets no element be reused before a grace period has passed.
-        unsafe { EXACT.get(key) }.copied()
+        let value = directory::find(self.settings.directory(), key, |line| DIRECTORY.get(line))?;
+        Some(ServiceId(value as u16))
     }
 
     #[inline(always)]
@@ -75,14 +77,22 @@ impl Services for Kernel {
 
     #[inline(always)]
     fn vip(&self, address: &[u8; 16]) -> Option<Vip> {
-        // SAFETY: as in `exact`.
-        if let Some(vip) = unsafe { VIPS.get(address) } {
-            return Some(*vip);
+        let (at, key) = (self.settings.directory(), ServiceKey::of_address(*address));
+        if directory::may_know(at, address, |line| DIRECTORY.get(line))
+            && let Some(vip) = directory::find(at, &key, |line| DIRECTORY.get(line))
+        {
+            return Some(zerocopy::transmute!(vip));
         }
         if !self.settings.has_prefixes() {
             return None;
         }
-        VIP_PREFIXES.get(&Key::new(128, *address)).copied()
+        VIP_PREFIXES.get(&AddressKey::new(address).key).copied()
+    }
+
+    #[inline(always)]
+    fn may_be_vip(&self, address: &[u8; 16]) -> bool {
+        directory::may_know(self.settings.directory(), address, |line| DIRECTORY.get(line))
+            || self.settings.has_prefixes()
     }
 
     #[inline(always)]
@@ -110,7 +120,7 @@ impl Backends for Kernel {
 
     #[inline(always)]
     fn quic_backend(&self, service: ServiceId, server_id: u64) -> Option<u16> {
-        // SAFETY: as in `exact`.
+        // SAFETY: the controller lets no element be reused before a grace period has passed.
         unsafe { QUIC.get(QuicKey::new(service, server_id)) }.copied()
     }
 }
@@ -150,7 +160,7 @@ impl Clock for Kernel {
             return second;
         }
         // SAFETY: the helper has no conditions.
-        (unsafe { bpf_ktime_get_boot_ns() } / NANOSECONDS) as u32
+        (unsafe { bpf_ktime_get_coarse_ns() } / NANOSECONDS) as u32
     }
 
     #[inline(always)]

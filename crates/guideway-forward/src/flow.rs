@@ -4,6 +4,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::State;
 use crate::outcome::Event;
+use crate::record::flow::RESET_SECONDS;
 use crate::record::{Class, Entry, Info, ServiceId, Tag};
 use crate::service::Target;
 
@@ -108,7 +109,7 @@ fn insert<S: State>(hash: u64, service: ServiceId, memo: Memo, state: &S) -> Eve
             let moved = live && Tag(word).backend() != memo.backend();
             return if moved { Event::FlowRewritten } else { Event::FlowInserted };
         }
-        let worth = worth(entry, word, now, state);
+        let worth = worth(entry, word, &target, now, state);
         if best.is_none_or(|(_, _, least)| worth < least) {
             best = Some((entry, word, worth));
         }
@@ -132,16 +133,22 @@ const HALF_OPEN: u32 = 4;
 const CLOSING: u32 = 5;
 const KEEP: u32 = 6;
 
-/// What is lost with an entry, least first: nothing, a dead flow, what the slot says anyway, a flow that was reset, one
-/// that may never be, one that is about to end, one that lives.
+/// What is lost with an entry, least first: nothing, a dead flow, what the slot says anyway, a flow that was reset or
+/// closed and is silent since, one that may never be, one that is about to end, one that lives.
 #[inline(always)]
-fn worth<S: State>(entry: &Entry, word: u64, now: u32, state: &S) -> u32 {
+fn worth<S: State>(entry: &Entry, word: u64, newcomers: &Target<'_>, now: u32, state: &S) -> u32 {
     if word == 0 {
         return FREE;
     }
     let (tag, info) = (Tag(word), entry.info());
-    let Some(owner) = Target::of(info.service(), state) else {
-        return EXPIRED;
+    // In most buckets most flows are of the service that most packets are for.
+    let owner = if info.service() == newcomers.id {
+        *newcomers
+    } else {
+        match Target::of(info.service(), state) {
+            Some(owner) => owner,
+            None => return EXPIRED,
+        }
     };
     if expired(tag, info, &owner, now) {
         return EXPIRED;
@@ -151,6 +158,8 @@ fn worth<S: State>(entry: &Entry, word: u64, now: u32, state: &S) -> u32 {
     }
     match tag.class() {
         Class::Reset => RESET,
+        // Its client has closed, and nothing was heard for as long as a reset flow is remembered at all.
+        Class::Closing if info.silence(now) > RESET_SECONDS => RESET,
         Class::HalfOpen => HALF_OPEN,
         Class::Closing => CLOSING,
         Class::Confirmed | Class::Old | Class::Udp => KEEP,

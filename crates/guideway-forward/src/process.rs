@@ -71,6 +71,9 @@ fn flow<'a, P: Packet, S: Answers<P>>(
     route: &mut Option<Route<'a>>,
     state: &'a S,
 ) -> Outcome {
+    if !state.may_be_vip(&parsed.key.dst.octets()) {
+        return Pass::NotVip.outcome();
+    }
     let Some(target) = service::find(&parsed.key, state) else {
         return unserved(parsed, state);
     };

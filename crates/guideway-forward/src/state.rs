@@ -27,6 +27,13 @@ pub trait Services {
     /// What is known of an address that is a VIP or inside a virtual prefix; `None` for any other address.
     fn vip(&self, address: &[u8; 16]) -> Option<Vip>;
 
+    /// Whether the address may be a VIP or inside a virtual prefix. `false` is sure, and sooner known than by
+    /// [`Services::vip`]; an engine that has no such way always says `true`.
+    #[inline(always)]
+    fn may_be_vip(&self, _address: &[u8; 16]) -> bool {
+        true
+    }
+
     /// The record of a service.
     fn service(&self, id: ServiceId) -> Option<&Service>;
 }

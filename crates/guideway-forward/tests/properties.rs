@@ -194,6 +194,29 @@ proptest! {
         prop_assert_eq!(memory.events(Event::FlowEvicted), 0);
         prop_assert_eq!(memory.remembered(), model.len());
     }
+
+    /// Of a full bucket of flows that are half open and one that is closing, a newcomer takes the place of the closing one
+    /// once that has been silent for longer than a reset flow is remembered, and before that of a half-open one.
+    #[test]
+    fn a_closing_flow_gives_way_when_it_is_silent(silence in 0u32..60, closing in 1u64..5) {
+        let memory = Memory::new(&World::usual(Slot::settled_on(9).change_owner(8)), 1);
+        let target = Target::of(record::ServiceId(0), &memory).unwrap();
+        let remember = |flow: u64, class| flow::remember(flow << 40, target.id, flow::Memo::new(1, class, 0), &memory);
+        let half_open = |flow: &u64| *flow != closing;
+        for flow in 1..5 {
+            remember(flow, if half_open(&flow) { Class::HalfOpen } else { Class::Closing });
+        }
+        memory.now.fetch_add(silence, Relaxed);
+        for flow in (1..5).filter(half_open) {
+            remember(flow, Class::HalfOpen);
+        }
+        prop_assert!(remember(5, Class::HalfOpen));
+        let now = memory.now.load(Relaxed);
+        let is_known = |flow: u64| flow::find(flow << 40, &target, now, &memory).is_some();
+        prop_assert_eq!(is_known(closing), silence <= record::flow::RESET_SECONDS);
+        prop_assert_eq!((1..6).filter(|flow| is_known(*flow)).count(), 4);
+        prop_assert_eq!(memory.events(Event::FlowEvicted), 1);
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::counters::Counters;
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::grace::{GRACE, Grace};
+use crate::halves::Halves;
 use crate::object;
 use crate::pins::Pins;
 use crate::tables::{self, Shape, Tables};
@@ -167,8 +168,9 @@ impl Balancer {
             MapData::from_fd(handle).map_err(|error| wrong(shape, &error))
         };
         let as_map = |shape: Shape| Map::from_map_data(again(shape)?).map_err(|error| wrong(shape, &error));
-        let listens = tables::check(tables::EXACT, &again(tables::EXACT)?)? / tables::KEYS_A_LISTEN;
+        let listens = tables::check(tables::PREFIXES, &again(tables::PREFIXES)?)? / tables::KEYS_A_LISTEN;
         let tables = Tables::new(again)?;
+        let directory = Directory::new(as_map, halves(&tables))?;
         let pace = tables.pace.first();
         let (icmp, stopped) = (pace.per_second(), pace.stopped_at().is_some());
         Ok(Balancer {
@@ -177,7 +179,7 @@ impl Balancer {
             sampling: Arc::default(),
             listens,
             tables,
-            directory: Mutex::new(Directory::new(as_map)?),
+            directory: Mutex::new(directory),
             counters: Counters::new(as_map)?,
             limits,
             ebpf: Mutex::new(ebpf),
@@ -197,12 +199,12 @@ impl Balancer {
         self.listens
     }
 
-    /// Seconds of the clock that flow entries are stamped with: since the machine started.
+    /// Seconds of the clock that flow entries are stamped with: those that the machine was awake since it started.
     pub fn now_seconds(&self) -> u32 {
         if let Some(stopped) = self.tables.pace.first().stopped_at() {
             return stopped;
         }
-        clock_gettime(ClockId::Boottime).tv_sec as u32
+        clock_gettime(ClockId::Monotonic).tv_sec as u32
     }
 
     /// Stops the program's clock at this second, or lets it run: for tests.
@@ -252,7 +254,7 @@ impl Balancer {
     /// # Errors
     /// [`Error::Full`], [`Error::Map`]: everything is as it was. [`Error::Torn`] when even that failed.
     pub fn publish(&self, bindings: &[Binding], quic: &[QuicBinding]) -> Result<(), Error> {
-        self.directory().publish(bindings, quic, &self.grace)
+        self.directory().publish(bindings, quic, halves(&self.tables), &self.grace)
     }
 
     /// Where services listen, and the QUIC server ids: what was published last, by this process or the one before.
@@ -266,7 +268,7 @@ impl Balancer {
     /// # Errors
     /// [`Error::Full`], [`Error::Map`].
     pub fn repair_directory(&self) -> Result<u32, Error> {
-        self.directory().repair(&self.grace)
+        self.directory().repair(halves(&self.tables), &self.grace)
     }
 
     /// Sets the limit of ICMP messages again, and has the program's clock run, where somebody else changed them; how many
@@ -397,6 +399,10 @@ fn pinned_entries(pins: &Pins, shape: Shape) -> Result<u32, Error> {
         Error::Map { reason, .. } => other(reason),
         error => error,
     })
+}
+
+fn halves(tables: &Tables) -> Halves<'_> {
+    Halves { lines: tables.directory.values(), settings: tables.settings.first() }
 }
 
 fn missing(shape: Shape) -> Error {

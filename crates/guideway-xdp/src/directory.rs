@@ -1,13 +1,16 @@
-//! Where services listen, in the kernel's hash maps and tries.
+//! Where services listen: single addresses in the mapped directory ([`crate::halves`]), prefixes and QUIC server ids in
+//! the kernel's tries and its hash map.
 //!
 //! The kernel may give the element of a key that was removed or replaced to another key at once, while a program still
 //! looks at it. So an element is freed only when no other is taken before a grace period has passed: first all new
-//! keys, then changed ones with a wait between, then removals, and a wait before the next change takes any.
+//! keys, then changed ones with a wait between, then removals, and a wait before the next change takes any. So it is
+//! with the halves of the directory: one that was in use is filled anew only after a wait.
 
 use std::collections::BTreeMap;
 
 use aya::maps::lpm_trie::Key;
 use aya::maps::{HashMap, LpmTrie, Map, MapData, MapError};
+use guideway_forward::record::directory::At;
 use guideway_forward::record::{PrefixKey, QuicKey, ServiceId, ServiceKey, Vip};
 use guideway_soft::QuicBinding;
 use guideway_soft::lookup::{Binding, vips};
@@ -16,14 +19,16 @@ use zerocopy::transmute;
 use crate::balancer::describe;
 use crate::error::Error;
 use crate::grace::Grace;
+use crate::halves::{Halves, Singles};
 use crate::tables::{self, Shape};
 
-/// All five maps and what this process knows to be in them.
+/// All of it, and what this process knows to be there.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    exact: Mirror<HashMap<MapData, [u8; 20], u16>>,
+    singles: Singles,
+    /// The directory that was in use before the present change put another in its place, and what it says.
+    before: Option<(At, Singles)>,
     prefixes: Mirror<LpmTrie<MapData, [u8; 20], u16>>,
-    vips: Mirror<HashMap<MapData, [u8; 16], u32>>,
     vip_prefixes: Mirror<LpmTrie<MapData, [u8; 16], u32>>,
     quic: Mirror<HashMap<MapData, [u8; 16], u16>>,
     /// Whether elements were freed since the last grace period.
@@ -36,12 +41,12 @@ pub(crate) struct Directory {
 const LARGE: usize = 16_384;
 
 impl Directory {
-    /// Over the maps that `find` hands out, with what is in them now.
-    pub(crate) fn new(find: impl Fn(Shape) -> Result<Map, Error>) -> Result<Self, Error> {
+    /// Over the maps that `find` hands out and the mapped directory, with what is in them now.
+    pub(crate) fn new(find: impl Fn(Shape) -> Result<Map, Error>, halves: Halves<'_>) -> Result<Self, Error> {
         Ok(Self {
-            exact: Mirror::new(tables::EXACT, open(tables::EXACT, &find)?)?,
+            singles: halves.read(),
+            before: None,
             prefixes: Mirror::new(tables::PREFIXES, open(tables::PREFIXES, &find)?)?,
-            vips: Mirror::new(tables::VIPS, open(tables::VIPS, &find)?)?,
             vip_prefixes: Mirror::new(tables::VIP_PREFIXES, open(tables::VIP_PREFIXES, &find)?)?,
             quic: Mirror::new(tables::QUIC, open(tables::QUIC, &find)?)?,
             freed: true,
@@ -51,7 +56,7 @@ impl Directory {
 
     /// What the maps say.
     pub(crate) fn published(&self) -> (Vec<Binding>, Vec<QuicBinding>) {
-        let exact = self.exact.held.iter().map(|(key, &service)| {
+        let exact = self.singles.exact.iter().map(|(key, &service)| {
             let key: ServiceKey = transmute!(*key);
             binding(&key, 128, service)
         });
@@ -69,7 +74,8 @@ impl Directory {
         (exact.chain(prefixes).collect(), quic.collect())
     }
 
-    /// Makes the maps say this and nothing else. Each key changes at once; what a program sees between is either.
+    /// Makes them say this and nothing else. All single addresses change at once, and each other key by itself; what a
+    /// program sees between is either.
     ///
     /// # Errors
     /// [`Error::Full`], [`Error::Map`]: the maps say what they said before. [`Error::Torn`]: they could not be made to.
@@ -77,10 +83,11 @@ impl Directory {
         &mut self,
         bindings: &[Binding],
         quic: &[QuicBinding],
+        halves: Halves<'_>,
         grace: &Grace,
     ) -> Result<(), Error> {
         self.forget_steps();
-        self.change(bindings, quic, grace).map_err(|error| match self.step_back(grace) {
+        self.change(bindings, quic, halves, grace).map_err(|error| match self.step_back(halves, grace) {
             Ok(()) => error,
             Err(again) => Error::Torn { reason: format!("{error}; and then: {again}") },
         })
@@ -90,54 +97,61 @@ impl Directory {
     ///
     /// # Errors
     /// [`Error::Map`], [`Error::Full`].
-    pub(crate) fn repair(&mut self, grace: &Grace) -> Result<u32, Error> {
+    pub(crate) fn repair(&mut self, halves: Halves<'_>, grace: &Grace) -> Result<u32, Error> {
         self.turn += 1;
-        let turn = self.turn % 5;
+        let turn = self.turn % 3;
         let wait = &mut Wait { freed: &mut self.freed, grace };
         // As a change does: services are never without their VIPs.
-        let repaired = self.vips.repair(turn == 0, wait)?
-            + self.vip_prefixes.repair(turn == 1, wait)?
-            + self.quic.repair(turn == 2, wait)?
-            + self.exact.repair(turn == 3, wait)?
-            + self.prefixes.repair(turn == 4, wait)?;
+        let repaired = self.vip_prefixes.repair(turn == 0, wait)?
+            + self.quic.repair(turn == 1, wait)?
+            + repair_singles(&self.singles, halves, wait)?
+            + self.prefixes.repair(turn == 2, wait)?;
         self.forget_steps();
         Ok(repaired)
     }
 
     fn forget_steps(&mut self) {
-        self.exact.steps.clear();
+        self.before = None;
         self.prefixes.steps.clear();
-        self.vips.steps.clear();
         self.vip_prefixes.steps.clear();
         self.quic.steps.clear();
     }
 
     /// Undoes the steps since [`Directory::forget_steps`], the maps in the opposite order.
-    fn step_back(&mut self, grace: &Grace) -> Result<(), Error> {
+    fn step_back(&mut self, halves: Halves<'_>, grace: &Grace) -> Result<(), Error> {
         let wait = &mut Wait { freed: &mut self.freed, grace };
         self.prefixes.step_back(wait)?;
-        self.exact.step_back(wait)?;
+        if let Some((at, singles)) = self.before.take() {
+            halves.settings.set_directory(at);
+            self.singles = singles;
+            *wait.freed = true;
+        }
         self.quic.step_back(wait)?;
-        self.vip_prefixes.step_back(wait)?;
-        self.vips.step_back(wait)
+        self.vip_prefixes.step_back(wait)
     }
 
-    fn change(&mut self, bindings: &[Binding], quic: &[QuicBinding], grace: &Grace) -> Result<(), Error> {
-        let (mut exact, mut prefixes) = (BTreeMap::new(), BTreeMap::new());
+    fn change(
+        &mut self,
+        bindings: &[Binding],
+        quic: &[QuicBinding],
+        halves: Halves<'_>,
+        grace: &Grace,
+    ) -> Result<(), Error> {
+        let (mut singles, mut prefixes) = (Singles::default(), BTreeMap::new());
         for binding in bindings {
             let key = binding.key();
             if binding.prefix_bits == 128 {
-                exact.insert(transmute!(key), binding.service.0);
+                singles.exact.insert(transmute!(key), binding.service.0);
             } else {
                 let bits = PrefixKey::LEADING_BITS + u32::from(binding.prefix_bits);
                 prefixes.insert((bits, rest(&key)), binding.service.0);
             }
         }
-        let (mut addresses, mut around) = (BTreeMap::new(), BTreeMap::new());
+        let mut around = BTreeMap::new();
         for (address, bits, vip) in vips(bindings) {
             let vip: u32 = transmute!(vip);
             if bits == 128 {
-                addresses.insert(address, vip);
+                singles.vips.insert(address, vip);
             } else {
                 around.insert((u32::from(bits), address), vip);
             }
@@ -147,15 +161,41 @@ impl Directory {
             .map(|binding| (transmute!(QuicKey::new(binding.service, binding.server_id)), binding.backend))
             .collect();
         let wait = &mut Wait { freed: &mut self.freed, grace };
-        // Addresses before services and after them: a service is never without its VIP.
-        self.vips.add(&addresses, wait)?;
+        // Virtual prefixes before services and after them: a service is never without its VIP.
         self.vip_prefixes.add(&around, wait)?;
         self.quic.become_like(quic, wait)?;
-        self.exact.become_like(exact, wait)?;
+        if singles != self.singles {
+            wait.before_taking();
+            let at = fill(&singles, halves)?;
+            let (known, before) =
+                (std::mem::replace(&mut self.singles, singles), halves.settings.directory());
+            halves.settings.set_directory(at);
+            self.before = Some((before, known));
+            *wait.freed = true;
+        }
         self.prefixes.become_like(prefixes, wait)?;
-        self.vips.become_like(addresses, wait)?;
         self.vip_prefixes.become_like(around, wait)
     }
+}
+
+/// Puts the directory right if it does not say what it should; how many keys were wrong, at least one.
+fn repair_singles(wanted: &Singles, halves: Halves<'_>, wait: &mut Wait<'_>) -> Result<u32, Error> {
+    let wrong = halves.differences(wanted);
+    if wrong != 0 {
+        // Whoever changed it may have put the other half in use a moment ago.
+        *wait.freed = true;
+        wait.before_taking();
+        halves.settings.set_directory(fill(wanted, halves)?);
+        *wait.freed = true;
+    }
+    Ok(wrong)
+}
+
+fn fill(singles: &Singles, halves: Halves<'_>) -> Result<At, Error> {
+    halves.fill_other(singles).ok_or_else(|| Error::Full {
+        map: tables::DIRECTORY.name,
+        reason: "there is no room for so many addresses and ports".into(),
+    })
 }
 
 fn binding(key: &ServiceKey, prefix_bits: u8, service: u16) -> Binding {

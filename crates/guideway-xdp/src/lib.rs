@@ -26,6 +26,7 @@ mod directory;
 pub mod end;
 pub mod error;
 mod grace;
+mod halves;
 pub mod harness;
 mod mapped;
 pub mod memory;

@@ -3,13 +3,15 @@
 use std::sync::atomic::AtomicU32;
 
 use aya::maps::{Map, MapData, MapInfo};
+use guideway_forward::record::directory::Line;
 use guideway_forward::record::{
-    Backend, Books, Bucket, FragmentBucket, Pace, PrefixKey, QuicKey, Service, ServiceId, ServiceKey,
-    Settings, Tally, Vip,
+    Backend, Books, Bucket, FragmentBucket, Pace, PrefixKey, QuicKey, Service, ServiceId, Settings, Tally,
+    Vip,
 };
 use guideway_soft::Limits;
 
 use crate::error::Error;
+use crate::halves;
 use crate::mapped::Mapped;
 
 /// Slots in one element of the slot map.
@@ -44,9 +46,8 @@ macro_rules! shapes {
 }
 
 shapes! {
-    EXACT = Hash "EXACT": ServiceKey => ServiceId;
+    DIRECTORY = Array "DIRECTORY": u32 => Line;
     PREFIXES = Trie "PREFIXES": PrefixKey => ServiceId;
-    VIPS = Hash "VIPS": [u8; 16] => Vip;
     VIP_PREFIXES = Trie "VIP_PREFIXES": [u8; 20] => Vip;
     QUIC = Hash "QUIC": QuicKey => u16;
     SERVICES = Array "SERVICES": u32 => Service;
@@ -67,9 +68,9 @@ pub(crate) fn sizes(limits: &Limits) -> Vec<(&'static str, u32)> {
     let backends = limits.backends.max(1);
     let bindings = services.saturating_mul(LISTENS_A_SERVICE).saturating_mul(KEYS_A_LISTEN);
     vec![
-        (EXACT.name, bindings),
+        // A listen is a key, and its address at most another.
+        (DIRECTORY.name, halves::lines(bindings)),
         (PREFIXES.name, bindings),
-        (VIPS.name, bindings),
         (VIP_PREFIXES.name, bindings),
         (QUIC.name, backends.saturating_mul(KEYS_A_LISTEN)),
         (SERVICES.name, services),
@@ -101,6 +102,7 @@ pub(crate) fn fragment_buckets(limits: &Limits) -> u32 {
 /// The records, mapped.
 #[derive(Debug)]
 pub(crate) struct Tables {
+    pub(crate) directory: Mapped<Line>,
     pub(crate) services: Mapped<Service>,
     pub(crate) backends: Mapped<Backend>,
     pub(crate) slots: Mapped<AtomicU32>,
@@ -123,6 +125,7 @@ impl Tables {
             Mapped::new(shape.name, map.fd(), elements as usize * values_an_element as usize)
         }
         Ok(Self {
+            directory: mapped(DIRECTORY, 1, &find)?,
             services: mapped(SERVICES, 1, &find)?,
             backends: mapped(BACKENDS, 1, &find)?,
             slots: mapped(SLOTS, SLOTS_A_LINE, &find)?,

@@ -11,6 +11,7 @@ use guideway_ebpf::frame::Frame;
 use guideway_ebpf::opaque::opaque;
 use guideway_ebpf::state::Kernel;
 use guideway_forward::send::{Route, to_backend};
+use guideway_forward::state::Services;
 use guideway_forward::{service, slot};
 use guideway_wire::{PacketRead, Parsed, parse};
 
@@ -38,6 +39,9 @@ fn way(context: &XdpContext, last: u32) -> u32 {
     }
     if last == PARSE {
         return XDP_PASS;
+    }
+    if !state.may_be_vip(&parsed.key.dst.octets()) {
+        return XDP_DROP;
     }
     let Some(target) = service::find(&parsed.key, &state) else {
         return XDP_DROP;

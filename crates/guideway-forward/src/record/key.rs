@@ -28,7 +28,7 @@ pub struct ServiceKey {
     pub port: [u8; 2],
     /// The IP protocol number (6 TCP, 17 UDP).
     pub protocol: u8,
-    /// Always 0.
+    /// 0; 1 in the key of an address alone.
     pub reserved: u8,
 }
 
@@ -37,6 +37,12 @@ impl ServiceKey {
     #[inline(always)]
     pub const fn new(address: [u8; 16], port: u16, protocol: u8) -> ServiceKey {
         ServiceKey { address, port: port.to_be_bytes(), protocol, reserved: 0 }
+    }
+
+    /// The key of what is known of a virtual address, whatever port and protocol.
+    #[inline(always)]
+    pub const fn of_address(address: [u8; 16]) -> ServiceKey {
+        ServiceKey { address, port: [0, 0], protocol: 0, reserved: 1 }
     }
 
     /// The key of the any-port service of the same address and protocol.

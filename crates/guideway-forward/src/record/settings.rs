@@ -2,6 +2,7 @@
 
 use guideway_wire::{FlowHasher, FlowKey, HashKey};
 
+use super::directory::At;
 use super::key::ServiceId;
 use core::sync::atomic::{Ordering::Relaxed, Ordering::Release};
 
@@ -13,7 +14,8 @@ use crate::word::{AtomicU64, steady};
 #[repr(C, align(64))]
 pub struct Settings {
     flow_key: [AtomicU64; 2],
-    flags: AtomicU64,
+    /// Bits 0–1 [`ANY_PORT`] and [`PREFIXES`], bits 4–63 [`At`].
+    lookups: AtomicU64,
     own: [OwnSource; 2],
     /// The flow hash keyed by the first word of `flow_key`.
     keys: [AtomicU64; 5],
@@ -21,6 +23,8 @@ pub struct Settings {
 
 const ANY_PORT: u64 = 1;
 const PREFIXES: u64 = 2;
+/// The bits of the word that tell which look-ups are worth making.
+const FLAGS: u64 = 0xf;
 
 impl Settings {
     /// Settings with the given secret key of flow table and fragment cache, and nothing else set.
@@ -31,7 +35,7 @@ impl Settings {
         let keys: [u64; 5] = zerocopy::transmute!(FlowHasher::new(first));
         Settings {
             flow_key: [AtomicU64::new(first), AtomicU64::new(second)],
-            flags: AtomicU64::new(0),
+            lookups: AtomicU64::new(0),
             keys: keys.map(AtomicU64::new),
             own: [OwnSource::none(), OwnSource::none()],
         }
@@ -68,19 +72,31 @@ impl Settings {
     /// Whether any service takes every port; without one the look-up is skipped.
     #[inline(always)]
     pub fn has_any_port(&self) -> bool {
-        self.flags.load(Relaxed) & ANY_PORT != 0
+        self.lookups.load(Relaxed) & ANY_PORT != 0
     }
 
     /// Whether any service has a virtual prefix; without one the look-up is skipped.
     #[inline(always)]
     pub fn has_prefixes(&self) -> bool {
-        self.flags.load(Relaxed) & PREFIXES != 0
+        self.lookups.load(Relaxed) & PREFIXES != 0
     }
 
     /// Says which look-ups are worth making. Switch on before such a service is added, off after the last is gone.
     pub fn set_lookups(&self, any_port: bool, prefixes: bool) {
         let flags = if any_port { ANY_PORT } else { 0 } | if prefixes { PREFIXES } else { 0 };
-        self.flags.store(flags, Release);
+        self.lookups.store(self.lookups.load(Relaxed) & !FLAGS | flags, Release);
+    }
+
+    /// Which directory of single addresses is in use.
+    #[inline(always)]
+    pub fn directory(&self) -> At {
+        At(self.lookups.load(Relaxed) & !FLAGS)
+    }
+
+    /// Puts another directory in use; everything stored in it before is visible to whoever sees that. The controller is
+    /// the only writer.
+    pub fn set_directory(&self, at: At) {
+        self.lookups.store(self.lookups.load(Relaxed) & FLAGS | at.0 & !FLAGS, Release);
     }
 
     /// Sets what counts as our own outer source addresses: one network an address family.
@@ -215,6 +231,17 @@ mod tests {
         assert!(settings.has_own_sources(network(9), None));
         assert!(!settings.has_own_sources(None, network(9)) && !settings.has_own_sources(None, None));
         assert!(!settings.is_own_source(&[0; 16]));
+    }
+
+    #[test]
+    fn look_ups_and_directory_change_without_each_other() {
+        let settings = Settings::new([1, 2]);
+        let at = At::new(77, 1 << 24);
+        settings.set_lookups(true, false);
+        settings.set_directory(at);
+        assert!(settings.has_any_port() && !settings.has_prefixes() && settings.directory() == at);
+        settings.set_lookups(false, true);
+        assert!(!settings.has_any_port() && settings.has_prefixes() && settings.directory() == at);
     }
 
     #[test]
