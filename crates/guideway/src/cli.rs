@@ -83,7 +83,6 @@ pub(crate) enum Command {
     Reload(status::ReloadArgs),
     /// What is measured, as OpenMetrics text
     Metrics(status::ReloadArgs),
-    /// Build, explain, compare and verify hash tables; needs no privileges and no daemon
     Table(Box<table::Args>),
     /// Check a configuration file: every problem with its line and a remedy
     Check(check::Args),
@@ -92,9 +91,7 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     /// Measure the kernel's packet path on this machine
     Bench(bench::Args),
-    /// Experiments: what the documents quote, computed again
     Lab(lab::Args),
-    /// Set up the host of a backend, take that away again, examine it
     Backend(backend::Args),
     /// Print a systemd unit that runs the daemon
     ServiceUnit(service_unit::Args),

@@ -33,6 +33,18 @@ impl OutputFile {
         Self::open(path).map_err(|error| unwritable(path, &error))
     }
 
+    /// Refuses now what can't be written later, before an hour of work is done for it. Leaves no trace; what is no plain file is
+    /// not touched, for opening a pipe means something to its other end.
+    pub(crate) fn probe(path: &Path) -> Result<(), Failure> {
+        match fs::metadata(path) {
+            Ok(existing) if existing.is_dir() => {
+                Err(unwritable(path, &io::Error::from(io::ErrorKind::IsADirectory)))
+            }
+            Ok(existing) if !existing.is_file() => Ok(()),
+            _ => Self::create(path, &[]).map(drop),
+        }
+    }
+
     fn open(path: &Path) -> io::Result<Self> {
         // Through a link, the file that it names is replaced, not the link.
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -130,6 +142,20 @@ mod tests {
         begun.handle().unwrap().write_all(b"new").unwrap();
         begun.keep().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn what_can_not_be_written_is_known_beforehand_and_the_question_leaves_no_trace() {
+        let scratch = Scratch::new("probe");
+        let path = scratch.0.join("out");
+        OutputFile::probe(&path).unwrap();
+        fs::write(&path, "old").unwrap();
+        OutputFile::probe(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1, "nothing is left beside it");
+        assert!(OutputFile::probe(&scratch.0).is_err(), "a directory");
+        assert!(OutputFile::probe(&scratch.0.join("nowhere/out")).is_err(), "a directory that isn't there");
+        OutputFile::probe(Path::new("/dev/null")).unwrap();
     }
 
     #[test]

@@ -112,6 +112,57 @@ fn experiments_that_make_no_sense_are_refused_with_a_remedy() {
 }
 
 #[test]
+fn a_picture_that_can_not_be_written_is_told_before_any_work_is_done() {
+    // The file of backends is not there either, but nobody has looked yet.
+    let plot = scratch("no-such-folder").join("x.svg");
+    let run =
+        guideway(&format!("lab migrate --from maglev --to maglev --file /nowhere --plot {}", plot.display()));
+    assert_eq!(run.code, 1);
+    assert!(run.err.contains("cannot write") && run.err.contains("x.svg"), "{}", run.err);
+}
+
+#[test]
+fn a_picture_that_fails_takes_nothing_from_the_figures() {
+    let full = scratch("full.svg");
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+    let run = guideway(&format!("{CHURN} --plot {}", full.display()));
+    std::fs::remove_file(&full).unwrap();
+    assert_eq!(run.code, 1);
+    assert!(
+        run.out.contains("rendezvous-table") && run.err.contains("cannot write"),
+        "{} {}",
+        run.out,
+        run.err
+    );
+}
+
+#[test]
+fn without_sizes_those_of_the_usual_ones_are_taken_that_have_room() {
+    let slots = |command: &str| {
+        let report = json(&format!("{command} --runs 1 --policies maglev --json"));
+        report["rows"].as_array().unwrap().iter().map(|row| row["slots"].as_u64().unwrap()).min()
+    };
+    assert_eq!(slots("lab churn --backends 1000 --flows 10"), Some(1_021));
+    assert_eq!(slots("lab churn --backends 250 --add 2 --flows 10"), Some(1_021));
+    assert_eq!(slots("lab balance --backends 10,5000"), Some(16_381));
+}
+
+#[test]
+fn help_explains_what_is_measured() {
+    for (command, explained) in [
+        ("lab churn", "because its old owner departed"),
+        ("lab persistence", "lost when its backend died"),
+        ("lab size", "upper end of the 95 % confidence interval"),
+        ("table diff", "because its old owner departed"),
+    ] {
+        // As one line, for the width of the terminal decides where lines end.
+        let help =
+            guideway(&format!("{command} --help")).out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains(explained), "{help}");
+    }
+}
+
+#[test]
 fn balance_tells_that_maglev_is_even_to_one_slot() {
     let report = json("lab balance --backends 10 --slots 1021 --runs 2 --json");
     for row in report["rows"].as_array().unwrap() {
@@ -146,6 +197,14 @@ fn migrations_that_make_no_sense_are_refused_with_a_remedy() {
     );
     refused("lab migrate --from maglev --to maglev --to-slots 100 --made-up 3", 2, &["97 and 101"]);
     refused("lab migrate --from maglev --to maglev --from-param sed=1 --made-up 3", 2, &["seed"]);
+    refused("lab migrate --from ring --to maglev --from-slots 251 --made-up 3", 2, &["ring has no table"]);
+    refused("lab migrate --from maglev --to maglev --backends a,b,a", 1, &["backend 0 (\"a\")", "backend 2"]);
+    let huge = "--clients 10000000 --flows-per-client 1000";
+    refused(
+        &format!("lab migrate --from maglev --to maglev --made-up 3 {huge}"),
+        2,
+        &["10000000000", "20000000"],
+    );
 }
 
 #[test]
@@ -173,6 +232,9 @@ fn size_finds_a_table_within_the_limits_or_says_which_limit_is_missed() {
         "{}",
         missed.out
     );
+    // What nothing but a looser limit helps is not to be met by a policy whose shares are worse.
+    let even = guideway("lab size --backends 30 --max-imbalance 0.000001% --runs 1");
+    assert!(even.code == 1 && !even.out.contains("rendezvous-table"), "{}", even.out);
     refused("lab size --backends 10", 2, &["limit"]);
     refused("lab size --backends 10 --max-imbalance 1", 2, &["0.5%"]);
     refused("lab size --backends 10 --max-imbalance 1% --policy ring", 2, &["rendezvous-table"]);

@@ -128,6 +128,9 @@ pub enum MigrateError {
     },
 }
 
+/// The most flows of an experiment. All of them are held in memory, some 50 bytes each.
+const MOST_FLOWS: u64 = 20_000_000;
+
 /// Resolves the clients' flows on both sides.
 ///
 /// # Errors
@@ -217,6 +220,11 @@ impl Settings {
     fn check(&self) -> Result<(), Refusal> {
         within("the number of clients", self.clients, 1, 10_000_000)?;
         within("the number of flows a client", self.flows_per_client, 1, 1_000)?;
+        let flows = u64::from(self.clients) * u64::from(self.flows_per_client);
+        if flows > MOST_FLOWS {
+            let what = "the number of flows of all clients";
+            return Err(Refusal::Range { what, given: flows, least: 1, most: MOST_FLOWS });
+        }
         some("backend", &self.backends)
     }
 

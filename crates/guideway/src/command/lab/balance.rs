@@ -5,7 +5,9 @@ use guideway_lab::balance::{self, Report, Settings, paper};
 use guideway_lab::plot::{Axis, Chart, Point, Scale, Series, Style, Unit};
 use guideway_lab::{Contender, Weights};
 
-use super::output::{Csv, Findings, OutputArgs, WorkArgs, estimate_cells, grouped, percent, with_margin};
+use super::output::{
+    Csv, Findings, OutputArgs, WorkArgs, counted, estimate_cells, grouped, percent, with_margin,
+};
 use super::sweep;
 use crate::columns::{Align, Columns};
 use crate::failure::{Failure, Outcome};
@@ -24,10 +26,10 @@ Examples:
   guideway lab balance --backends 30 --weights 1:1:8 --plot balance.svg
   guideway lab balance --paper                                the Maglev paper's comparison, beside what it prints")]
 pub(super) struct Args {
-    /// How many backends there are
+    /// How many backends there are [default: 100]
     #[arg(long, value_name = "COUNT,…", value_delimiter = ',', value_parser = sweep::number)]
     backends: Vec<u32>,
-    /// Slots of tables, primes
+    /// Slots of tables, primes [default: those of 1021, 4093, 16381, 65537 and 262139 that have room]
     #[arg(long, value_name = "SLOTS,…", value_delimiter = ',', value_parser = sweep::table_size)]
     slots: Vec<TableSize>,
     /// Policies: maglev, rendezvous-table, rendezvous, ring, ring:POINTS, jump, modulo [default: all]
@@ -54,18 +56,20 @@ pub(super) struct Args {
 impl Args {
     fn settings(&self) -> Settings {
         let usual = Settings::default();
+        let backends = if self.backends.is_empty() { usual.backends } else { self.backends.clone() };
         Settings {
             seed: self.seed,
             runs: self.runs,
             contenders: if self.policies.is_empty() { usual.contenders } else { self.policies.clone() },
-            backends: if self.backends.is_empty() { usual.backends } else { self.backends.clone() },
-            slots: if self.slots.is_empty() { usual.slots } else { self.slots.clone() },
+            slots: sweep::sizes(&self.slots, usual.slots, backends.iter().copied().max().unwrap_or(0)),
+            backends,
             weights: self.weights.clone().unwrap_or(usual.weights),
         }
     }
 }
 
 pub(super) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    args.output.ready()?;
     if args.paper {
         return run_paper(args, screen);
     }
@@ -73,9 +77,9 @@ pub(super) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     let report = args.work.carry_out(|execution| balance::run(&settings, execution))?;
     let findings = Findings {
         about: format!(
-            "Seed {}, {} runs a case{}. Means with the 95 % confidence interval; 1 is the fair share.",
+            "Seed {}, {} a case{}. Means with the 95 % confidence interval; 1 is the fair share.",
             settings.seed,
-            grouped(settings.runs),
+            counted(settings.runs, "run"),
             sweep::and_weights(&settings.weights)
         ),
         tables: vec![table(&report)],
@@ -166,7 +170,7 @@ fn chart(report: &Report) -> Chart {
     };
     Chart {
         title: format!("Over-provisioning{of}: the highest load less 1"),
-        subtitle: format!("{} runs a case{}", grouped(*runs), sweep::and_weights(weights)),
+        subtitle: format!("{} a case{}", counted(*runs, "run"), sweep::and_weights(weights)),
         x: if over_backends {
             Axis::new("backends", Scale::Log, Unit::Number)
         } else {
@@ -181,9 +185,9 @@ fn run_paper(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
     let report = args.work.carry_out(|execution| paper::run(args.seed, args.runs, execution))?;
     let findings = Findings {
         about: format!(
-            "Over-provisioning for 1,000 backends. Seed {}, each table filled {} times; means with the 95 % confidence interval.",
+            "Over-provisioning for 1,000 backends. Seed {}, each table filled {}; means with the 95 % confidence interval.",
             report.seed,
-            grouped(report.runs)
+            if report.runs == 1 { "once".into() } else { format!("{} times", grouped(report.runs)) }
         ),
         tables: vec![paper_table(&report)],
         notes: vec![
@@ -275,7 +279,7 @@ fn paper_chart(report: &paper::Report) -> Chart {
     }
     Chart {
         title: "Over-provisioning for 1,000 backends, beside what the Maglev paper prints".into(),
-        subtitle: format!("{} tables each here, one table each there", grouped(report.runs)),
+        subtitle: format!("{} each here, one table each there", counted(report.runs, "table")),
         x: Axis::new("slots of the table", Scale::Log, Unit::Number),
         y: Axis::new("over-provisioning", Scale::Linear, Unit::Share),
         series,

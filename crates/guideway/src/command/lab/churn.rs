@@ -5,7 +5,7 @@ use guideway_lab::churn::{self, Change, Moved, Report, Settings};
 use guideway_lab::plot::{Axis, Chart, Point, Scale, Series, Style, Unit};
 use guideway_lab::{Contender, Estimate, Weights};
 
-use super::output::{Csv, Findings, OutputArgs, WorkArgs, estimate_cells, grouped, percent};
+use super::output::{Csv, Findings, OutputArgs, WorkArgs, counted, estimate_cells, grouped, percent};
 use super::sweep;
 use crate::columns::{Align, Columns};
 use crate::failure::{Failure, Outcome};
@@ -38,10 +38,10 @@ pub(super) struct Args {
     /// The new weight
     #[arg(long, value_name = "WEIGHT", value_parser = sweep::number, requires = "reweight")]
     to: Option<u32>,
-    /// How many backends there are before the change
+    /// How many backends there are before the change [default: 4]
     #[arg(long, value_name = "COUNT,…", value_delimiter = ',', value_parser = sweep::number)]
     backends: Vec<u32>,
-    /// Slots of tables, primes
+    /// Slots of tables, primes [default: those of 251, 1021, 4093, 16381 and 65537 that have room]
     #[arg(long, value_name = "SLOTS,…", value_delimiter = ',', value_parser = sweep::table_size)]
     slots: Vec<TableSize>,
     /// Policies: maglev, rendezvous-table, rendezvous, ring, ring:POINTS, jump, modulo [default: all]
@@ -77,12 +77,15 @@ impl Args {
         let adds = self.add.iter().map(|&count| Change::Add(count));
         let weighs = self.reweight.iter().map(|&count| Change::Reweight { count, to });
         let changes: Vec<Change> = drains.chain(adds).chain(weighs).collect();
+        let backends = or(&self.backends, usual.backends);
+        let most = |numbers: &[u32]| numbers.iter().copied().max().unwrap_or(0);
+        let most = most(&backends).saturating_add(most(&self.add));
         Settings {
             seed: self.seed,
             runs: self.runs.unwrap_or(usual.runs),
             contenders: if self.policies.is_empty() { usual.contenders } else { self.policies.clone() },
-            backends: or(&self.backends, usual.backends),
-            slots: if self.slots.is_empty() { usual.slots } else { self.slots.clone() },
+            slots: sweep::sizes(&self.slots, usual.slots, most),
+            backends,
             weights: self.weights.clone().unwrap_or(usual.weights),
             changes: if changes.is_empty() { usual.changes } else { changes },
             flows: self.flows,
@@ -91,6 +94,7 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    args.output.ready()?;
     let settings = args.settings();
     let report = args.work.carry_out(|execution| churn::run(&settings, execution))?;
     let findings = Findings {
@@ -109,7 +113,7 @@ fn about(report: &Report) -> String {
     let Settings { seed, runs, flows, weights, .. } = &report.settings;
     format!(
         "Seed {seed}, {} a case: {} flows before and after{}. Shares with the 95 % confidence interval.",
-        if *runs == 1 { "one run".into() } else { format!("{} runs", grouped(*runs)) },
+        counted(*runs, "run"),
         grouped(*flows),
         sweep::and_weights(weights)
     )
@@ -266,8 +270,8 @@ fn chart(report: &Report, all: bool) -> Chart {
     Chart {
         title,
         subtitle: format!(
-            "{} runs a case; of slots, or of {} flows where there is no table{}",
-            grouped(*runs),
+            "{} a case; of slots, or of {} flows where there is no table{}",
+            counted(*runs, "run"),
             grouped(*flows),
             sweep::and_weights(weights)
         ),

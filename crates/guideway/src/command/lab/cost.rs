@@ -22,10 +22,10 @@ Examples:
   guideway lab cost --backends 10,30,100,300,1000 --slots 65537,655373 --plot cost.svg
   guideway lab cost --policies maglev,ring:1000 --csv")]
 pub(super) struct Args {
-    /// How many backends there are
+    /// How many backends there are [default: 10,100,1000]
     #[arg(long, value_name = "COUNT,…", value_delimiter = ',', value_parser = sweep::number)]
     backends: Vec<u32>,
-    /// Slots of tables, primes
+    /// Slots of tables, primes [default: 65537]
     #[arg(long, value_name = "SLOTS,…", value_delimiter = ',', value_parser = sweep::table_size)]
     slots: Vec<TableSize>,
     /// Policies: maglev, rendezvous-table, rendezvous, ring, ring:POINTS, jump, modulo [default: all]
@@ -61,6 +61,7 @@ enum Figure {
 }
 
 pub(super) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    args.output.ready()?;
     let usual = Settings::default();
     let settings = Settings {
         seed: args.seed,

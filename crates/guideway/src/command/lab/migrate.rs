@@ -1,5 +1,6 @@
 //! `guideway lab migrate`.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use guideway_hash::TableSize;
@@ -11,7 +12,7 @@ use guideway_lab::plot::{Axis, Chart, Point, Scale, Series, Style, Unit};
 use super::output::{Csv, Findings, OutputArgs, grouped, percent};
 use super::sweep;
 use crate::columns::{Align, Columns};
-use crate::command::table::backends::BackendArgs;
+use crate::command::table::backends::{BackendArgs, same_identity};
 use crate::failure::{Failure, Outcome};
 use crate::nearest::hint;
 use crate::screen::Screen;
@@ -84,6 +85,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    args.output.ready()?;
     let settings = Settings {
         seed: args.seed,
         from: system(&args.from, args.from_slots, &args.from_param, args.from_by_source)?,
@@ -119,6 +121,11 @@ fn system(
 ) -> Result<System, Failure> {
     let pairs = || params.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     if let Ok(contender) = name.parse::<Contender>() {
+        if slots.is_some() && !contender.has_table() {
+            return Err(Failure::usage(format!(
+                "policy {contender} has no table; drop the option for its slots"
+            )));
+        }
         let slots = slots.map_or(Ok(TableSize::DEFAULT), TableSize::new).map_err(Failure::usage)?;
         let seed = Params::parse(Profile::Native, pairs()).map_err(Failure::usage)?.seed;
         return Ok(System::Native { contender, slots, seed, by_source });
@@ -150,6 +157,14 @@ fn backends(args: &Args) -> Result<Vec<Backend>, Failure> {
     }
     // Both sides get one list, so what is out of it is out on both.
     let given = args.backends.read()?;
+    let mut seen = HashMap::new();
+    for (place, backend) in given.iter().enumerate() {
+        if backend.is_eligible(Profile::Native)
+            && let Some(first) = seen.insert(&backend.name, place)
+        {
+            return Err(same_identity(&given, first, place));
+        }
+    }
     let taken = given.iter().filter(|backend| backend.is_eligible(Profile::Native));
     let taken: Vec<Backend> = taken
         .map(|backend| Backend { name: backend.name.clone(), weight: backend.weight(Profile::Native) })

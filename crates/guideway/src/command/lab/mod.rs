@@ -23,21 +23,15 @@ pub(crate) struct Args {
     command: Command,
 }
 
+// No words here: a command is described where its arguments are, and what is said here would hide that.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Measure what a change of the backends moves, and how much of it needlessly
     Churn(Box<churn::Args>),
-    /// Measure how even shares are, by policy, number of backends, table size and weights
     Balance(Box<balance::Args>),
-    /// Count what resolves elsewhere after a migration, from one policy or system to another
     Migrate(Box<migrate::Args>),
-    /// Measure, here and now, what policies cost: to build, to change, to look up, and in memory
     Cost(Box<cost::Args>),
-    /// Find the smallest table that keeps imbalance, needless churn and memory within limits
     Size(Box<size::Args>),
-    /// Serve the laboratory page: watch tables being drafted, look flows up, see what a change moves
     Page(page::Args),
-    /// Count the connections that changes of the backends break, beside plain Maglev and LRU tables
     Persistence(persistence::Args),
 }
 

@@ -111,20 +111,29 @@ pub(super) struct Findings<'a, R> {
 }
 
 impl OutputArgs {
-    /// Tells it in the form that was asked for.
+    /// Refuses, before the work, a picture that could not be written after it.
+    pub(super) fn ready(&self) -> Result<(), Failure> {
+        self.plot.as_ref().map_or(Ok(()), |picture| OutputFile::probe(&picture.path))
+    }
+
+    /// Tells it in the form that was asked for. A picture that fails takes nothing from the rest.
     pub(super) fn tell<R: Serialize>(
         &self,
         findings: &Findings<'_, R>,
         screen: &mut Screen,
     ) -> Result<(), Failure> {
-        if let Some(Picture { path, png }) = &self.plot {
-            let bytes = if *png {
-                findings.chart.png().map_err(Failure::failed)?
-            } else {
-                findings.chart.svg().into_bytes()
-            };
-            write_file(path, &bytes)?;
-        }
+        let drawn = self.draw(&findings.chart);
+        self.print(findings, screen)?;
+        drawn
+    }
+
+    fn draw(&self, chart: &Chart) -> Result<(), Failure> {
+        let Some(Picture { path, png }) = &self.plot else { return Ok(()) };
+        let bytes = if *png { chart.png().map_err(Failure::failed)? } else { chart.svg().into_bytes() };
+        write_file(path, &bytes)
+    }
+
+    fn print<R: Serialize>(&self, findings: &Findings<'_, R>, screen: &mut Screen) -> Result<(), Failure> {
         if self.json {
             return Ok(screen.json(findings.report)?);
         }
@@ -210,6 +219,11 @@ pub(super) fn with_margin(estimate: &Estimate, scale: f64) -> String {
     format!("{mean:.decimals$}")
 }
 
+/// `one run` or `1,000 runs`, and the like.
+pub(super) fn counted(number: u32, thing: &str) -> String {
+    if number == 1 { format!("one {thing}") } else { format!("{} {thing}s", grouped(number)) }
+}
+
 /// A whole number with commas.
 pub(super) fn grouped(number: impl Into<u64>) -> String {
     let digits = number.into().to_string();
@@ -251,6 +265,7 @@ mod tests {
 
     #[test]
     fn thousands_are_grouped() {
+        assert_eq!([1, 1_000].map(|number| counted(number, "run")), ["one run", "1,000 runs"]);
         assert_eq!([0u32, 999, 65_537, 1_000_000].map(grouped), ["0", "999", "65,537", "1,000,000"]);
     }
 }

@@ -8,13 +8,14 @@ use crate::columns::{Align, Columns};
 use crate::failure::{Failure, Outcome};
 use crate::screen::{Screen, Style as Paint};
 
+/// Count the connections that changes of the backends break, beside plain Maglev and LRU tables
+///
+/// Simulated clients send real frames through the real controller and forwarding core, by a virtual clock, while backends join, leave,
+/// drain, die and return, and weights, table size and seed change. Routers re-steer flows between a balancer's two network cards and,
+/// with several balancers, between those, which restart without their memory now and then. A flow is lost when its backend died, and
+/// broken when a packet misses a backend that would have served it. The same settings give the same result.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Simulated clients send real frames through the real controller and forwarding core, by a virtual clock, while backends
-join, leave, drain, die and return, and weights, table size and seed change. Routers re-steer flows between a balancer's
-two network cards and, with several balancers, between those, which restart without their memory now and then. A flow is lost when its backend died, and broken when a
-packet misses a backend that would have served it. The same settings give the same result.
-
 Examples:
   guideway lab persistence
   guideway lab persistence --balancers 3
@@ -104,6 +105,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    args.output.ready()?;
     let bar = bar("{percent:>3} % {bar:40} {pos} of {len} virtual seconds");
     let report = persistence::run(&args.settings(), |done, of| {
         bar.set_length(of / 1000);

@@ -5,7 +5,7 @@ use guideway_lab::plot::{Axis, Chart, Point, Scale, Series, Style, Unit};
 use guideway_lab::sizing::{self, Limits, Report, Settings, Trial};
 use guideway_lab::{Contender, Weights};
 
-use super::output::{Csv, Findings, OutputArgs, WorkArgs, estimate_cells, grouped, percent};
+use super::output::{Csv, Findings, OutputArgs, WorkArgs, counted, estimate_cells, grouped, percent};
 use super::sweep;
 use crate::columns::{Align, Columns};
 use crate::failure::{Failure, Outcome};
@@ -64,6 +64,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    args.output.ready()?;
     let settings = Settings {
         seed: args.seed,
         runs: args.runs,
@@ -91,16 +92,16 @@ pub(super) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
 fn about(report: &Report) -> String {
     let Settings { seed, runs, contender, backends, weights, change, .. } = &report.settings;
     format!(
-        "{contender}, {} backends{}, {}; seed {seed}, {} runs a size.\n",
+        "{contender}, {} backends{}, {}; seed {seed}, {} a size.\n",
         grouped(*backends),
         sweep::and_weights(weights),
         change.among(*backends),
-        grouped(*runs)
+        counted(*runs, "run")
     )
 }
 
 fn verdict(report: &Report) -> String {
-    let limits = &report.settings.limits;
+    let Settings { contender, limits, .. } = &report.settings;
     match (report.smallest, report.listed) {
         (Some(slots), Some(listed)) if listed == slots => {
             format!("{} slots are the smallest of those tried that meet the limits.", grouped(slots))
@@ -130,7 +131,13 @@ fn verdict(report: &Report) -> String {
             });
             let remedy = match limits.bytes {
                 Some(_) => "allow more memory, or a looser limit",
-                None => "allow a looser limit, or take rendezvous-table where nothing may move needlessly",
+                None if last.is_some_and(|trial| !trial.meets.needless) => {
+                    "allow a looser limit, or take rendezvous-table where nothing may move needlessly"
+                }
+                None if *contender == Contender::RendezvousTable => {
+                    "allow a looser limit, or take maglev, whose shares are even to one slot"
+                }
+                None => "allow a looser limit",
             };
             format!("No size meets the limits{missed}; {remedy}.")
         }

@@ -17,6 +17,16 @@ pub(super) fn table_size(text: &str) -> Result<TableSize, String> {
     TableSize::new(slots).map_err(|error| error.to_string())
 }
 
+/// The table sizes of a sweep: those that were given, else those of the usual ones that have room for `most` backends.
+pub(super) fn sizes(given: &[TableSize], usual: Vec<TableSize>, most: u32) -> Vec<TableSize> {
+    if !given.is_empty() {
+        return given.to_vec();
+    }
+    let roomy: Vec<TableSize> = usual.iter().copied().filter(|size| size.get() >= most).collect();
+    // Where none has, the experiment refuses, and says what would have.
+    if roomy.is_empty() { usual } else { roomy }
+}
+
 /// Reads a number, with or without marks between thousands.
 pub(super) fn number(text: &str) -> Result<u32, String> {
     let digits: String = text.chars().filter(|&mark| mark != '_').collect();
@@ -61,6 +71,16 @@ pub(super) fn and_weights(weights: &Weights) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_the_usual_sizes_those_with_room_are_taken_and_given_ones_as_they_are() {
+        let [small, large] = [251, 1021].map(|slots| TableSize::new(slots).unwrap());
+        let sizes = |given: &[TableSize], most| sizes(given, vec![small, large], most);
+        assert_eq!(sizes(&[], 251), [small, large]);
+        assert_eq!(sizes(&[], 252), [large]);
+        assert_eq!(sizes(&[], 2_000), [small, large]);
+        assert_eq!(sizes(&[small], 300), [small]);
+    }
 
     #[test]
     fn what_is_wrong_is_told_with_a_remedy() {

@@ -39,19 +39,14 @@ Exit codes:
   1  failed, or what was compared or verified differs
   2  the command line is wrong";
 
+// No words here: a command is described where its arguments are, and what is said here would hide that.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Build a table: shares, balance, digest; or the slots as JSON or binary
     Build(build::Args),
-    /// Show the build turn by turn: who asked for which slots, and who got which
     Draft(draft::Args),
-    /// Compare two sets of backends: slots moved, needlessly or not, per backend
     Diff(diff::Args),
-    /// Show the three steps for a key or a flow: hash, slot, backend
     Lookup(lookup::Args),
-    /// Rebuild the tables of golden records and compare
     Verify(verify::Args),
-    /// List the systems whose tables can be reproduced
     Profiles(profiles::Args),
     Show(show::Args),
 }
