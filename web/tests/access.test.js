@@ -14,6 +14,7 @@ const views = [
   ['map', four('draft', 1021, '&turn=600')],
   ['look-up', four('lookup', 31)],
   ['change', four('change', 31, '&change=3:remove')],
+  ['change of a map', four('change', 65537, '&change=3:remove')],
   ['compare', four('compare', 31, '&change=3:remove&with=maglev,rendezvous-table,ring&seeds=1')],
   ['tour', '#view=tour'],
 ];

@@ -78,7 +78,9 @@ export class ChangeView {
     [...this.#refs.list.children].forEach((row, i) => {
       row.querySelector('.chip').replaceWith(chip(i, short[i], { 'aria-hidden': 'true' }));
       const b = state.backends[i];
-      row.querySelector('.name').textContent = b ? b.name : state.added[i - state.backends.length].name;
+      const name = row.querySelector('.name');
+      name.textContent = b ? b.name : state.added[i - state.backends.length].name;
+      name.title = name.textContent;
       if (!b) return;
       const change = state.changes[i];
       row.dataset.op = change?.op ?? '';

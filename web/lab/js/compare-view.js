@@ -19,6 +19,8 @@ export class CompareView {
   #run = 0;
   #key = '';
   #results = new Map();
+  /** Why there is no figure, by policy: what was said last. */
+  #refused = new Map();
   #at = null;
 
   constructor(store, session) {
@@ -77,6 +79,7 @@ export class CompareView {
     if (key === this.#key) return;
     this.#key = key;
     this.#results.clear();
+    this.#refused.clear();
     this.#run += 1;
     this.#measure(state, this.#run);
   }
@@ -97,17 +100,24 @@ export class CompareView {
       r.progress.value = (done + 1) / points.length;
       if (done + 1 === points.length || done % state.compared.length === 0) this.#show(state);
     }
-    r.status.textContent = points.length ? `${count(FLOWS)} flows, ${state.seeds} seed${state.seeds > 1 ? 's' : ''}: mean, and the band from least to most.` : 'Choose at least one policy.';
+    r.status.textContent = points.length ? `${count(FLOWS)} flows, ${state.seeds} seed${state.seeds > 1 ? 's' : ''}: mean, and the band from least to most.${this.#missing(state)}` : 'Choose at least one policy.';
     this.#show(state);
   }
 
-  /** The measure under one seed; null where there are more backends than slots, so that there is no such table. */
+  /** Which policies have no figure at any size, and why not. */
+  #missing(state) {
+    const none = POLICIES.filter((p) => state.compared.includes(p.id) && this.#points(CHARTS[0], p.id).length === 0);
+    return none.map((p) => ` ${p.title} has no figures: ${this.#refused.get(p.id)}.`).join('');
+  }
+
+  /** The measure under one seed; null where there is none, such as with more backends than slots. */
   #sample(state, size, id, i) {
     const moment = { ...state, size, given: false, seed: BigInt.asUintN(64, state.seed + BigInt(i)) };
     const { before, after } = changeOf(moment, id);
     try {
       return this.#session.flows(before, after, FLOWS);
-    } catch {
+    } catch (error) {
+      this.#refused.set(id, error.message);
       return null;
     }
   }
@@ -181,6 +191,7 @@ function subject(state) {
   const gone = state.changes.filter((c) => c && c.op !== 'weight').length;
   const weighted = state.changes.filter((c) => c?.op === 'weight').length;
   const parts = [gone && `${gone} leave${gone === 1 ? 's' : ''}`, state.added.length && `${state.added.length} join${state.added.length === 1 ? 's' : ''}`, weighted && `${weighted} change${weighted === 1 ? 's' : ''} weight`].filter(Boolean);
-  if (!isChanged(state)) return `${n} backends, and nothing changes yet. Churn wants a change: set one under Change, or`;
-  return `${n} backends, of which ${parts.join(', ')}. What does that cost, and how even were the shares, at each size of table?`;
+  const some = `${n} backend${n === 1 ? '' : 's'}`;
+  if (!isChanged(state)) return `${some}, and nothing changes yet. Churn wants a change: set one under Change, or`;
+  return `${some}, of which ${parts.join(', ')}. What does that cost, and how even were the shares, at each size of table?`;
 }

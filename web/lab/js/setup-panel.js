@@ -45,9 +45,10 @@ export class SetupPanel {
     r.given = h('input', { type: 'checkbox', id: 'given', onchange: (e) => this.#setGiven(e.target.checked) });
     r.givenRow = h('p.check', {}, r.given, h('label', { for: 'given' }, 'Set offsets and skips by hand'));
     r.add = h('button.add', { type: 'button', onclick: () => this.#add() }, '+ Add a backend');
+    r.full = h('p.note', { hidden: true }, `This page holds ${MAX_BACKENDS} backends; the library and the commands take more.`);
     r.error = h('p.error', { role: 'alert', hidden: true });
     r.columns = h('div.columns', { 'aria-hidden': 'true' });
-    return h('fieldset', {}, h('legend', {}, 'Backends'), r.columns, this.#rows, r.add, r.givenRow, r.error);
+    return h('fieldset', {}, h('legend', {}, 'Backends'), r.columns, this.#rows, r.add, r.full, r.givenRow, r.error);
   }
 
   #footer() {
@@ -86,8 +87,9 @@ export class SetupPanel {
     r.given.checked = state.given;
     r.givenRow.hidden = state.policy !== 'maglev';
     r.add.disabled = state.backends.length >= MAX_BACKENDS;
+    r.full.hidden = !r.add.disabled;
     this.#updateRows(state);
-    r.command.textContent = commandLine(state);
+    r.command.textContent = commandLine(state) ?? '(no command: beside offsets and skips it takes no weights)';
     try {
       const { digest } = this.#session.cells(setupOf(state));
       r.digest.textContent = digest || '(no table, no digest)';
@@ -178,6 +180,9 @@ export class SetupPanel {
   }
 
   #resize(size) {
+    // The size may be the one there is; what was refused before it is gone all the same.
+    this.#refs.sizeError.hidden = true;
+    show(this.#refs.size, size);
     this.#store.update({ size });
   }
 
@@ -187,8 +192,9 @@ export class SetupPanel {
       error.textContent = message;
       error.hidden = false;
     };
-    const number = Number(text.replace(/[\s,._]/g, ''));
-    if (!Number.isInteger(number) || number < 0) return refuse('Write a whole number.');
+    // Digits, or groups of three with marks between them.
+    if (!/^\s*(\d+|\d{1,3}([\s,._]\d{3})+)\s*$/.test(text)) return refuse('Write a whole number.');
+    const number = Number(text.replace(/\D/g, ''));
     if (number > MAX_SIZE) return refuse(`This page goes up to ${MAX_SIZE} slots; the library up to 5000011.`);
     try {
       this.#session.size(number);
