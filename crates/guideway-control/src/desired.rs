@@ -12,10 +12,14 @@ use guideway_forward::record::backend::NextHop;
 
 use crate::config::Config;
 use crate::controller::spec::{Admin, BackendSpec, Health, ServiceSpec};
-use crate::controller::{ChangeError, Controller, ServiceChange, from_config};
+use crate::controller::{ChangeError, Controller, Remaining, ServiceChange, from_config};
 use crate::engine::Engine;
 use crate::health::{self, Advanced, Board, Change, RAMP_STEPS, Verdict, Wanted, Who};
 use crate::overrides::Overrides;
+
+mod leaving;
+
+use leaving::Leaving;
 
 /// The parts of desired state.
 #[derive(Debug, Default)]
@@ -25,6 +29,7 @@ pub struct Desired {
     /// With what the configuration says of the backend's state.
     checks: Vec<(Wanted, Admin)>,
     checked: BTreeSet<Who>,
+    leaving: Leaving,
     overrides: Overrides,
     next_hops: HashMap<IpAddr, NextHop>,
     /// Services that differ from what the controller was told last.
@@ -62,6 +67,7 @@ impl Desired {
             self.removed.insert(name.clone());
         }
         let checked_before = std::mem::take(&mut self.checked);
+        let checks_before = std::mem::take(&mut self.checks);
         self.services = services;
         let admins: HashMap<Who, Admin> = self
             .services
@@ -81,7 +87,12 @@ impl Desired {
                 self.marked.insert(who.service.clone());
             }
         }
+        // With a service goes everything that it had.
+        let of_present = |wanted: &&Wanted| self.services.contains_key(&wanted.who.service);
+        let before = checks_before.iter().map(|(wanted, _)| wanted).filter(of_present);
+        self.leaving.note(before, &self.checks, board);
         self.follow_checks(board, now);
+        self.leaving.presume(board, now);
     }
 
     /// Changes what operators said, and has those backends checked that may take flows now.
@@ -119,7 +130,27 @@ impl Desired {
 
     /// Notes that the checks changed their mind.
     pub fn note_changes(&mut self, changes: &[Change]) {
-        self.marked.extend(changes.iter().map(|change| change.who.service.clone()));
+        let wanted = changes.iter().filter(|change| !self.leaving.has(&change.who));
+        self.marked.extend(wanted.map(|change| change.who.service.clone()));
+    }
+
+    /// Tells the controller what the checks say of backends that were removed and drain: the flows of one that fails
+    /// end. Those that do not drain any more are checked no longer.
+    pub fn follow_leaving(
+        &mut self,
+        controller: &mut Controller<impl Engine>,
+        remaining: &[Remaining],
+        board: &mut Board,
+        now: Instant,
+    ) {
+        if self.leaving.follow(controller, remaining, board) {
+            self.follow_checks(board, now);
+        }
+    }
+
+    /// The addresses of backends that were removed and are still checked.
+    pub fn leaving(&self) -> impl Iterator<Item = IpAddr> {
+        self.leaving.addresses()
     }
 
     /// Notes what time brought to the checks.
@@ -236,7 +267,8 @@ impl Desired {
             let admin = self.overrides.of(&wanted.who).admin.map_or(*configured, Admin::from);
             admin != Admin::Disabled
         };
-        board.follow(self.checks.iter().filter(may_take).map(|(wanted, _)| wanted.clone()), now);
+        let wanted = self.checks.iter().filter(may_take).map(|(wanted, _)| wanted);
+        board.follow(wanted.chain(self.leaving.wanted()).cloned(), now);
     }
 }
 

@@ -61,7 +61,8 @@ pub struct Override {
     pub admin: Option<AdminState>,
     /// Its weight.
     pub weight: Option<u32>,
-    /// When its drain is over, whatever still lives on it: whole seconds of the wall clock, which a restart keeps.
+    /// When its drain is over, or was before maintenance, whatever still lives on it: whole seconds of the wall clock,
+    /// which a restart keeps.
     pub drain_until: Option<SystemTime>,
 }
 
@@ -89,7 +90,7 @@ impl Overrides {
     pub fn set_admin(&mut self, who: &Who, admin: AdminState, drain_until: Option<SystemTime>) {
         let entry = self.backends.entry(who.clone()).or_default();
         entry.admin = Some(admin);
-        entry.drain_until = drain_until.filter(|_| admin == AdminState::Drain);
+        entry.drain_until = drain_until.filter(|_| admin != AdminState::Ready);
     }
 
     /// Gives a backend another weight.

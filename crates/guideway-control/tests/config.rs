@@ -271,3 +271,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_the_daemon_is_told_is_read_and_checked() {
+    let with = |daemon: &str| format!("[daemon]\n{daemon}\n{}", file("", ""));
+    let daemon = parse(&with("interfaces = [\"eth0\", \"eth1\"]\nshutdown_grace = \"2s\"")).unwrap().daemon;
+    assert_eq!((daemon.interfaces.len(), daemon.shutdown_grace.as_secs()), (2, 2));
+    assert_eq!((daemon.drift_interval.as_secs(), daemon.on_exit), (5, None));
+    for (bad, label) in [
+        ("interfaces = [\"eth0\", \"eth0\"]", "the second"),
+        ("interfaces = \"an-interface-without-end\"", "1 to 15 bytes without spaces and `/`"),
+        ("drift_interval = \"1ms\"", "must be 100ms or more, or 0s for never"),
+    ] {
+        let problems = parse(&with(bad)).unwrap_err();
+        assert_eq!(problems.list()[0].label, label, "{bad}");
+    }
+}
+
+#[test]
+fn one_address_has_one_next_hop() {
+    let second = file("", ", next_hop_mac = \"02:00:00:00:00:04\"");
+    let second =
+        second[second.find("[[service]]").unwrap()..].replace("\"web\"", "\"other\"").replace("443", "444");
+    let text = format!("{}{second}", file("", ", next_hop_mac = \"02:00:00:00:00:03\""));
+    let (_, message, _) = only_problem(&text);
+    assert!(message.contains("has another next hop elsewhere"), "{message}");
+    assert!(parse(&text.replace("00:04", "00:03")).is_ok());
+}

@@ -8,14 +8,17 @@
 //! Changes mark services; marked services are committed at once after a quiet time, and otherwise once in
 //! [`COMMIT_EVERY`], so that whatever flaps costs no more than that.
 
+mod drains;
+mod next_hops;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
 
-use guideway_control::config::{BackendState, Config, Encapsulation, HealthVia};
+use guideway_control::config::{Config, Encapsulation, HealthVia};
 use guideway_control::controller::{ChangeError, Controller};
 use guideway_control::desired::{Committed, Desired};
-use guideway_control::drain::{DrainEvent, DrainKey, Drains};
+use guideway_control::drain::Drains;
 use guideway_control::health::{self, Answer, Board, Change, Finding, Round, Verdict, Who};
 use guideway_control::overrides::{AdminState, Overrides, WeightError};
 use guideway_forward::record::{self, BackendSpec, NextHop};
@@ -26,6 +29,7 @@ use crate::audit::Audit;
 use crate::drift::Drift;
 use crate::engine::Plane;
 use crate::journal::{Grade, Journal, Kind};
+use crate::ways::Ways;
 
 /// The least time from one commit to the next.
 const COMMIT_EVERY: Duration = Duration::from_millis(20);
@@ -35,9 +39,6 @@ const TICK_EVERY: Duration = Duration::from_secs(1);
 
 /// A refused service is tried again so often: memory may have come free.
 const RETRY_EVERY: Duration = Duration::from_secs(5);
-
-/// So many next hops that change together are told one by one.
-const NEXT_HOPS_TOLD: usize = 8;
 
 /// Everything that the daemon knows and wants.
 #[derive(Debug)]
@@ -61,6 +62,7 @@ pub(crate) struct Core {
     /// Changes of what is wanted so far.
     changes: u64,
     pub(crate) drift: Drift,
+    pub(crate) ways: Ways,
     /// Whether tunnels of probes may have changed since they were told.
     pub(crate) tunnels_stale: bool,
 }
@@ -74,6 +76,10 @@ pub(crate) struct About {
     /// What forwards.
     pub(crate) engine: &'static str,
     pub(crate) interfaces: Vec<Interface>,
+    /// Whether the command line named them, whatever the configuration says.
+    pub(crate) interfaces_are_given: bool,
+    /// Whether it was asked to end and goes on for a while.
+    pub(crate) is_ending: bool,
     /// Whether checks can go through tunnels.
     pub(crate) tunnel_probes: bool,
     pub(crate) config: ConfigStatus,
@@ -97,6 +103,9 @@ pub enum Refused {
     /// The forwarder cannot hold it.
     #[error(transparent)]
     Change(#[from] ChangeError),
+    /// It asks for other interfaces, which only a restart can give.
+    #[error("daemon.interfaces changed, and the forwarder is at work at those of before: restart the daemon")]
+    Interfaces,
     /// It asks for what only a restart can give.
     #[error(
         "flow_table.entries is {asked}, and the forwarder at work was made with {have}: \
@@ -135,6 +144,7 @@ impl Core {
             about,
             changes: 0,
             drift: Drift::default(),
+            ways: Ways::default(),
             tunnels_stale: true,
         }
     }
@@ -153,6 +163,8 @@ impl Core {
         deadline_seconds: Option<u64>,
         now: Instant,
     ) {
+        let configured = self.drain_timeout(&who.service).map(|timeout| timeout.as_secs());
+        let deadline_seconds = deadline_seconds.or(configured);
         let until = deadline_seconds.and_then(|seconds| {
             SystemTime::now().checked_add(Duration::from_secs(seconds)).filter(|_| admin == AdminState::Drain)
         });
@@ -225,10 +237,13 @@ impl Core {
         self.accepts(&config)?;
         let before = std::mem::replace(&mut self.config, config);
         self.changes += 1;
+        let overrides = self.desired.overrides().clone();
+        self.forget_cuts(&before, now);
         self.leave_next_hops_open();
         self.configure(now);
         let Some(error) = self.commit(now) else { return Ok(()) };
         self.config = before;
+        self.desired.with_overrides(&mut self.board, now, |now| *now = overrides);
         self.configure(now);
         if let Some(again) = self.commit(now) {
             self.journal.note(Grade::Error, Kind::Commit, format!("going back failed: {again}"));
@@ -250,10 +265,19 @@ impl Core {
     /// Whether this daemon can honour another configuration, as far as that can be told before.
     pub(crate) fn accepts(&self, config: &Config) -> Result<(), Refused> {
         let (asked, have) = (config.flow_table_entries, self.config.flow_table_entries);
-        if asked == have { Ok(()) } else { Err(Refused::FlowTable { asked, have }) }
+        if asked != have {
+            return Err(Refused::FlowTable { asked, have });
+        }
+        let named = config.daemon.interfaces != self.config.daemon.interfaces;
+        if named && !self.about.interfaces_are_given {
+            return Err(Refused::Interfaces);
+        }
+        Ok(())
     }
 
     fn configure(&mut self, now: Instant) {
+        let ways = self.ways.configure(&self.config);
+        self.follow_ways(&ways);
         if self.about.tunnel_probes {
             self.desired.configure(&self.config, &mut self.board, now);
         } else {
@@ -304,10 +328,11 @@ impl Core {
         services.filter_map(health::probed_vips).flatten().collect()
     }
 
-    /// The addresses of all backends.
+    /// The addresses of all backends, those that were removed and drain included.
     pub(crate) fn backends(&self) -> BTreeSet<IpAddr> {
         let services = self.config.services.iter();
-        services.flat_map(|service| service.backends.iter().map(|backend| backend.address)).collect()
+        let wanted = services.flat_map(|service| service.backends.iter().map(|backend| backend.address));
+        wanted.chain(self.desired.leaving()).collect()
     }
 
     /// When [`advance`](Self::advance) has something to do.
@@ -350,31 +375,6 @@ impl Core {
         self.note_changes(&changes);
     }
 
-    /// Takes where frames go.
-    pub(crate) fn set_next_hops(&mut self, changes: &[(IpAddr, NextHop)]) {
-        self.tunnels_stale = true;
-        for &(backend, next_hop) in changes {
-            self.desired.set_next_hop(&mut self.controller, backend, next_hop);
-        }
-        if changes.len() > NEXT_HOPS_TOLD {
-            let unresolved = changes.iter().filter(|(_, next_hop)| next_hop.neighbour == [0; 6]).count();
-            let text = format!("{} next hops changed; {unresolved} have no neighbour", changes.len());
-            self.journal.note(Grade::Info, Kind::NextHop, text);
-            return;
-        }
-        for &(backend, next_hop) in changes {
-            let mac = next_hop.neighbour;
-            if mac == [0; 6] {
-                let text = format!("no neighbour leads to {backend}");
-                self.journal.note(Grade::Warning, Kind::NextHop, text);
-            } else {
-                let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
-                let text = format!("frames to {backend} go to {mac} by interface {}", next_hop.interface);
-                self.journal.note(Grade::Info, Kind::NextHop, text);
-            }
-        }
-    }
-
     fn note_changes(&mut self, changes: &[Change]) {
         self.unsaved.health |= !changes.is_empty();
         for Change { who, from, to, finding, flapping } in changes {
@@ -410,39 +410,6 @@ impl Core {
         refused
     }
 
-    /// Tells the drains that operators asked for, and their deadlines.
-    fn follow_deadlines(&mut self, now: Instant) {
-        if self.desired.overrides().is_empty() && self.drains.iter().next().is_none() {
-            return;
-        }
-        let wall = SystemTime::now();
-        for service in &self.config.services {
-            for backend in &service.backends {
-                let who = Who { service: service.name.clone(), backend: backend.name.clone() };
-                let said = self.desired.overrides().of(&who);
-                let admin =
-                    said.admin.map_or(backend.state == BackendState::Draining, |a| a == AdminState::Drain);
-                let Who { service, backend: name } = who;
-                let key = DrainKey { service, backend: name, address: backend.address, removed: false };
-                if !admin {
-                    self.drains.cancel(&key);
-                    continue;
-                }
-                let known = self.drains.of(&key).copied();
-                if known.is_some_and(|drain| drain.phase.is_over()) {
-                    continue;
-                }
-                // A deadline that passed while no daemon was there is due at once.
-                let deadline = said
-                    .drain_until
-                    .and_then(|until| now.checked_add(until.duration_since(wall).unwrap_or_default()));
-                if deadline.is_some() || known.is_some_and(|drain| drain.deadline.is_some()) {
-                    self.drains.begin(key, now, deadline);
-                }
-            }
-        }
-    }
-
     fn tick(&mut self, now: Instant) {
         let ticked = self.controller.tick();
         for error in &ticked.refused {
@@ -452,38 +419,6 @@ impl Core {
             tracing::debug!(slots = ticked.settled, "slots settled");
         }
         self.look_at_drains(now);
-    }
-
-    /// Follows the drains; those whose deadline has passed are cut.
-    fn look_at_drains(&mut self, now: Instant) {
-        let remaining = self.controller.remaining();
-        for event in self.drains.observe(&remaining, now) {
-            match event {
-                DrainEvent::Done { key, took } => {
-                    let text = format!("drained after {} s", took.as_secs());
-                    let (service, backend) = (Some(key.service.as_str()), Some(key.backend.as_str()));
-                    self.journal.note_of(Grade::Info, Kind::Drain, service, backend, text);
-                }
-                DrainEvent::Cut { key, live_flows } => {
-                    let text = format!("the deadline of its drain passed: {live_flows} live flows end");
-                    let (service, backend) = (Some(key.service.as_str()), Some(key.backend.as_str()));
-                    self.journal.note_of(Grade::Warning, Kind::Drain, service, backend, text);
-                    if key.removed {
-                        if let Err(error) =
-                            self.controller.end_removed(&key.service, &key.backend, key.address)
-                        {
-                            self.journal.note(Grade::Error, Kind::Drain, error.to_string());
-                        }
-                    } else {
-                        let who = Who { service: key.service, backend: key.backend };
-                        self.desired.with_overrides(&mut self.board, now, |overrides| {
-                            overrides.set_admin(&who, AdminState::Maintenance, None);
-                        });
-                        self.unsaved.overrides = true;
-                    }
-                }
-            }
-        }
     }
 }
 

@@ -29,6 +29,14 @@ macro_rules! either {
 }
 
 impl Plane {
+    /// What forwards, in a word.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Soft(_) => "soft",
+            Self::Kernel(_) => "xdp",
+        }
+    }
+
     /// The totals over all packet threads or CPUs.
     pub(crate) fn totals(&self) -> Totals {
         either!(self, inner => inner.totals())

@@ -28,7 +28,7 @@ pub(crate) struct Forwarder {
 #[derive(Debug)]
 enum Held {
     Soft { live: LiveForwarder },
-    Kernel { balancer: Arc<Balancer>, attachments: Vec<Attachment>, mode: Wish, pins: Pins, on_exit: OnExit },
+    Kernel { balancer: Arc<Balancer>, attachments: Vec<Attachment>, mode: Wish, pins: Pins },
 }
 
 /// The forwarder could not be started or ended.
@@ -36,7 +36,10 @@ enum Held {
 #[non_exhaustive]
 pub enum ForwarderError {
     /// No interface was named.
-    #[error("no interface: say with --interface by which the packets of clients come")]
+    #[error(
+        "no interface: say with --interface, or with daemon.interfaces in the configuration, by which the packets of \
+         clients come"
+    )]
     NoInterface,
     /// An interface is not there.
     #[error("there is no interface `{0}`: `ip link` lists those that there are")]
@@ -55,43 +58,41 @@ pub enum ForwarderError {
     Random(io::Error),
 }
 
-impl Forwarder {
-    /// Starts it at these interfaces. One that an earlier process left in the kernel is taken over with all that it
-    /// holds, which the second value says.
-    pub(crate) fn start(
+/// A forwarder that is loaded and can be told what to hold, and that no packet has reached yet, unless it is one that was
+/// taken over and is at work.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    plane: Plane,
+    pins: Option<(Pins, Wish)>,
+    interfaces: Vec<(String, u32)>,
+    /// Whether an earlier process left it in the kernel, with all that it holds.
+    pub(crate) taken_over: bool,
+}
+
+impl Loaded {
+    /// Loads it for these interfaces, or takes over the one that an earlier process left in the kernel.
+    pub(crate) fn load(
         options: &EngineOptions,
         interfaces: &[String],
         limits: Limits,
-    ) -> Result<(Self, bool), ForwarderError> {
+    ) -> Result<Self, ForwarderError> {
         if interfaces.is_empty() {
             return Err(ForwarderError::NoInterface);
         }
         let named = |name: &String| Ok((name.clone(), index(name)?));
-        let named = interfaces.iter().map(named).collect::<Result<Vec<_>, ForwarderError>>()?;
+        let interfaces = interfaces.iter().map(named).collect::<Result<Vec<_>, ForwarderError>>()?;
         match options {
             EngineOptions::Soft => {
                 let memory = Arc::new(Memory::try_new(limits, random_key()?)?);
                 memory.set_now_seconds(since_boot());
-                let indices: Vec<u32> = named.iter().map(|(_, index)| *index).collect();
-                let live = LiveForwarder::start(&memory, &indices)?;
-                let port =
-                    |(name, index)| Interface { name, index, mode: "socket".to_owned(), fell_back: None };
-                let ports = named.into_iter().map(port).collect();
-                Ok((Self { plane: Plane::Soft(memory), held: Held::Soft { live }, ports }, false))
+                Ok(Self { plane: Plane::Soft(memory), pins: None, interfaces, taken_over: false })
             }
-            EngineOptions::Xdp { mode, pins, on_exit } => {
+            EngineOptions::Xdp { mode, pins, .. } => {
                 let pins = Pins::new(pins)?;
-                let taken = pins.is_taken();
+                let taken_over = pins.is_taken();
                 let balancer = Balancer::load_pinned(&limits, random_key()?, &pins)?;
-                let attachments = named
-                    .iter()
-                    .map(|(interface, _)| balancer.attach(interface, *mode))
-                    .collect::<Result<Vec<_>, _>>()?;
-                let ports = attachments.iter().map(port).collect();
-                let balancer = Arc::new(balancer);
-                let plane = Plane::Kernel(Arc::clone(&balancer));
-                let held = Held::Kernel { balancer, attachments, mode: *mode, pins, on_exit: *on_exit };
-                Ok((Self { plane, held, ports }, taken))
+                let plane = Plane::Kernel(Arc::new(balancer));
+                Ok(Self { plane, pins: Some((pins, *mode)), interfaces, taken_over })
             }
         }
     }
@@ -101,12 +102,54 @@ impl Forwarder {
         &self.plane
     }
 
-    /// What forwards, in a word.
-    pub(crate) fn engine(&self) -> &'static str {
-        match &self.plane {
-            Plane::Soft(_) => "soft",
-            Plane::Kernel(_) => "xdp",
+    /// Takes it away again, where no packet has come to it.
+    pub(crate) fn discard(&self) {
+        if let (Some((pins, _)), false) = (&self.pins, self.taken_over) {
+            // Whatever fails here tells less than why it is not wanted.
+            let _ = pins.remove();
         }
+    }
+
+    /// Has packets come to it. An earlier process's program is taken off the interfaces that are not among these.
+    pub(crate) fn attach(self) -> Result<Forwarder, ForwarderError> {
+        let Self { plane, pins, interfaces, taken_over } = self;
+        match (&plane, pins) {
+            (Plane::Kernel(balancer), Some((pins, mode))) => {
+                let attach = |(interface, _): &(String, u32)| balancer.attach(interface, mode);
+                let attachments = interfaces.iter().map(attach).collect::<Result<Vec<_>, _>>();
+                let attachments = attachments.inspect_err(|_| {
+                    if !taken_over {
+                        // Whatever fails here tells less than what has failed.
+                        let _ = pins.remove();
+                    }
+                })?;
+                for left in pins.interfaces()? {
+                    if interfaces.iter().all(|(_, index)| *index != left) {
+                        pins.take_off(left)?;
+                    }
+                }
+                let ports = attachments.iter().map(port).collect();
+                let held = Held::Kernel { balancer: Arc::clone(balancer), attachments, mode, pins };
+                Ok(Forwarder { plane, held, ports })
+            }
+            (Plane::Soft(memory), _) => {
+                let indices: Vec<u32> = interfaces.iter().map(|(_, index)| *index).collect();
+                let live = LiveForwarder::start(memory, &indices)?;
+                let port =
+                    |(name, index)| Interface { name, index, mode: "socket".to_owned(), fell_back: None };
+                let ports = interfaces.into_iter().map(port).collect();
+                Ok(Forwarder { plane, held: Held::Soft { live }, ports })
+            }
+            // A kernel's forwarder of the daemon is always pinned.
+            (Plane::Kernel(_), None) => Err(ForwarderError::NoInterface),
+        }
+    }
+}
+
+impl Forwarder {
+    /// Its state.
+    pub(crate) fn plane(&self) -> &Plane {
+        &self.plane
     }
 
     /// By which interfaces packets come.
@@ -153,12 +196,12 @@ impl Forwarder {
         }
     }
 
-    /// Ends it as was asked for at the start, unless `on_exit` says otherwise.
-    pub(crate) fn end(self, on_exit: Option<OnExit>) -> Result<(), ForwarderError> {
+    /// Ends it; the kernel's is taken away or goes on.
+    pub(crate) fn end(self, on_exit: OnExit) -> Result<(), ForwarderError> {
         match self.held {
             Held::Soft { live } => drop(live),
-            Held::Kernel { attachments, pins, on_exit: asked, .. } => {
-                if on_exit.unwrap_or(asked) == OnExit::Detach {
+            Held::Kernel { attachments, pins, .. } => {
+                if on_exit == OnExit::Detach {
                     attachments.into_iter().try_for_each(Attachment::detach)?;
                     pins.remove()?;
                 }

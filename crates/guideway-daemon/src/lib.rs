@@ -29,6 +29,7 @@ mod store;
 mod tap;
 mod tunnel_probes;
 mod watch;
+mod ways;
 
 pub use crate::core::Refused;
 pub use api::{ApiError, model};

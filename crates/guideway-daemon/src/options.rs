@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use guideway_control::config;
 use guideway_xdp::attach::Wish;
 
 /// Where the configuration lies unless something else is asked for.
@@ -18,7 +19,7 @@ pub struct Options {
     pub config: PathBuf,
     /// Which forwarder.
     pub engine: EngineOptions,
-    /// The interfaces that packets of clients come by, by name; at least one.
+    /// The interfaces that packets of clients come by, by name; without any, those of the configuration.
     pub interfaces: Vec<String>,
     /// Where state that outlives the process lies. The directory is made if it is not there.
     pub state: PathBuf,
@@ -48,8 +49,8 @@ pub enum EngineOptions {
         mode: Wish,
         /// The directory for pins, in a BPF file system.
         pins: PathBuf,
-        /// What becomes of it when the daemon is asked to end.
-        on_exit: OnExit,
+        /// What becomes of it when the daemon is asked to end, whatever the configuration says.
+        on_exit: Option<OnExit>,
     },
     /// In this process, on packet sockets.
     Soft,
@@ -64,4 +65,13 @@ pub enum OnExit {
     Detach,
     /// It goes on forwarding as it is.
     Keep,
+}
+
+impl From<config::OnExit> for OnExit {
+    fn from(word: config::OnExit) -> Self {
+        match word {
+            config::OnExit::Detach => Self::Detach,
+            config::OnExit::Keep => Self::Keep,
+        }
+    }
 }

@@ -18,7 +18,7 @@ use crate::error::RunError;
 use crate::forwarder::Forwarder;
 use crate::journal::{Grade, Kind};
 use crate::manager::Manager;
-use crate::options::{OnExit, Options};
+use crate::options::{EngineOptions, OnExit, Options};
 use crate::start::{self, Started};
 use crate::store::Store;
 use crate::tunnel_probes::TunnelProbes;
@@ -30,8 +30,8 @@ const SAVE_HEALTH_EVERY: Duration = Duration::from_millis(100);
 /// After netlink failed it is tried again so much later.
 const NETLINK_REST: Duration = Duration::from_secs(1);
 
-/// From one comparison of the forwarder with what it should hold to the next.
-const DRIFT_EVERY: Duration = Duration::from_secs(5);
+/// The first checks are awaited so long at most before the daemon says that it is ready.
+const FIRST_CHECKS: Duration = Duration::from_secs(3);
 
 /// Threads for probes and requests, beside the one that decides.
 const THREADS: usize = 2;
@@ -71,6 +71,8 @@ pub(crate) struct Shell<'a> {
     health_saved: Option<Instant>,
     pub(crate) trial: Option<Trial>,
     manager: Manager,
+    /// When it ends, after it was asked to.
+    ends_at: Option<Instant>,
     work: mpsc::Receiver<Work>,
     _listeners: Listeners,
 }
@@ -160,28 +162,33 @@ impl<'a> Shell<'a> {
             health_saved,
             trial: None,
             manager: Manager::new(Instant::now()),
+            ends_at: None,
             work,
             _listeners: listeners,
         })
     }
 
     async fn work(&mut self) -> Asked {
-        let services = self.core.config.services.len();
-        let backends = self.core.backends().len();
-        let text = format!("ready: {services} services, {backends} backends");
-        self.core.journal.note(Grade::Info, Kind::Daemon, text);
-        self.manager.ready();
+        let mut ready_by = Some(Instant::now() + FIRST_CHECKS);
         let mut netlink_rests_until: Option<Instant> = None;
         loop {
             let now = Instant::now();
+            if self.ends_at.is_some_and(|at| at <= now) {
+                return Asked::End;
+            }
             self.forwarder.beat();
             let rounds = self.core.advance(now);
-            drift::watch(&mut self.core, &mut self.forwarder, DRIFT_EVERY, now);
+            let every = self.core.config.daemon.drift_interval;
+            drift::watch(&mut self.core, &mut self.forwarder, every, now);
             if std::mem::take(&mut self.core.tunnels_stale) {
                 self.tell_prober();
             }
             for round in rounds {
                 self.driver.start(round);
+            }
+            if ready_by.is_some_and(|by| by <= now || !self.core.board.is_new()) {
+                ready_by = None;
+                self.tell_ready();
             }
             self.end_trial(now);
             self.save(now, false);
@@ -195,6 +202,8 @@ impl<'a> Shell<'a> {
                 _ => due,
             };
             let due = manager_due.map_or(due, |manager| due.min(manager));
+            let due = ready_by.map_or(due, |by| due.min(by));
+            let due = self.ends_at.map_or(due, |at| due.min(at));
             netlink_rests_until = netlink_rests_until.filter(|until| *until > now);
             let follower = &mut self.follower;
             let next_hops = async {
@@ -243,10 +252,27 @@ impl<'a> Shell<'a> {
                 Woken::Asked(asked, by) => {
                     self.core.journal.note(Grade::Info, Kind::Daemon, format!("asked to end by {by}"));
                     self.note_request(Request::new(by, "end"), None);
-                    return asked;
+                    let grace = self.core.config.daemon.shutdown_grace;
+                    if asked == Asked::HandOver || grace.is_zero() || self.ends_at.is_some() {
+                        return asked;
+                    }
+                    self.core.about.is_ending = true;
+                    self.ends_at = Some(Instant::now() + grace);
+                    self.manager.stopping();
+                    let text = format!("forwarding on for {} s", grace.as_secs_f64());
+                    self.core.journal.note(Grade::Info, Kind::Daemon, text);
                 }
             }
         }
+    }
+
+    /// Tells everybody that clients can come.
+    fn tell_ready(&mut self) {
+        let services = self.core.config.services.len();
+        let backends = self.core.backends().len();
+        let text = format!("ready: {services} services, {backends} backends");
+        self.core.journal.note(Grade::Info, Kind::Daemon, text);
+        self.manager.ready();
     }
 
     fn do_work(&mut self, work: Work) {
@@ -363,8 +389,11 @@ impl<'a> Shell<'a> {
         self.manager.stopping();
         self.save(Instant::now(), true);
         let on_exit = match asked {
-            Asked::End => None,
-            Asked::HandOver => Some(OnExit::Keep),
+            Asked::End => match &self.options.engine {
+                EngineOptions::Xdp { on_exit: Some(given), .. } => *given,
+                _ => self.core.config.daemon.on_exit.map_or(OnExit::default(), OnExit::from),
+            },
+            Asked::HandOver => OnExit::Keep,
         };
         let totals = self.forwarder.plane().totals();
         let (received, unsent) = (totals.received.packets, self.forwarder.unsent());

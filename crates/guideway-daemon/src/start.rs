@@ -12,8 +12,9 @@ use crate::api::model::ConfigStatus;
 use crate::api::view::stamp;
 use crate::audit::Audit;
 use crate::core::{About, Core};
+use crate::engine::Plane;
 use crate::error::RunError;
-use crate::forwarder::Forwarder;
+use crate::forwarder::{Forwarder, Loaded};
 use crate::journal::{Grade, Kind};
 use crate::limits;
 use crate::options::Options;
@@ -45,26 +46,22 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
         // Verdicts are found anew in seconds, so a damaged file is no reason not to start.
         Err(error) => (Board::new(seed), Some(error.to_string())),
     };
-    let (forwarder, taken_over) =
-        Forwarder::start(&options.engine, &options.interfaces, limits::of(&config))?;
-    let plane = forwarder.plane().clone();
+    let given = !options.interfaces.is_empty();
+    let interfaces = if given { &options.interfaces } else { &config.daemon.interfaces }.clone();
+    let loaded = Loaded::load(&options.engine, &interfaces, limits::of(&config))?;
+    let (plane, taken_over) = (loaded.plane().clone(), loaded.taken_over);
     let controller = if taken_over {
         Controller::adopt(plane, &known(&config, last_good.as_ref()))?
     } else {
         Controller::new(plane)
     };
-    let probes = options.interfaces.first().map(|interface| TunnelProbes::start(interface));
-    let about = about(&forwarder, probes.as_ref(), &source, stale.as_deref(), last_good.as_ref());
+    let probes = interfaces.first().map(|interface| TunnelProbes::start(interface));
+    let mut about = about(loaded.plane(), probes.as_ref(), &source, stale.as_deref(), last_good.as_ref());
+    about.interfaces_are_given = given;
     let mut core = Core::new(config, controller, board, overrides, about, now);
     core.audit = Audit::restore(store.audit().recent());
     if let Some(error) = forgotten {
         core.journal.note(Grade::Warning, Kind::State, format!("{error}; all checks begin anew"));
-    }
-    for port in forwarder.ports() {
-        let why = port.fell_back.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-        let grade = if port.fell_back.is_some() { Grade::Warning } else { Grade::Info };
-        let text = format!("forwarding at {} in {} mode{why}", port.name, port.mode);
-        core.journal.note(grade, Kind::Daemon, text);
     }
     if taken_over {
         core.journal.note(Grade::Info, Kind::Daemon, "took over the forwarder of an earlier daemon");
@@ -73,7 +70,16 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
         let text = format!("{why}\nthe configuration that was taken last is used");
         core.journal.note(Grade::Error, Kind::Config, text);
     }
-    core.begin(now)?;
+    core.begin(now).inspect_err(|_| loaded.discard())?;
+    // No packet comes before there are tables.
+    let forwarder = loaded.attach()?;
+    core.about.interfaces = forwarder.ports().to_vec();
+    for port in forwarder.ports() {
+        let why = port.fell_back.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+        let grade = if port.fell_back.is_some() { Grade::Warning } else { Grade::Info };
+        let text = format!("forwarding at {} in {} mode{why}", port.name, port.mode);
+        core.journal.note(grade, Kind::Daemon, text);
+    }
     if stale.is_none() {
         store.write_config(&LastGood::new(&source, SystemTime::now())).map_err(crate::StoreError::from)?;
     }
@@ -81,7 +87,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
 }
 
 fn about(
-    forwarder: &Forwarder,
+    plane: &Plane,
     probes: Option<&Result<TunnelProbes, guideway_xdp::Error>>,
     source: &Source,
     stale: Option<&str>,
@@ -93,8 +99,10 @@ fn about(
     About {
         started_at: now,
         taken_at,
-        engine: forwarder.engine(),
-        interfaces: forwarder.ports().to_vec(),
+        engine: plane.name(),
+        interfaces: Vec::new(),
+        interfaces_are_given: false,
+        is_ending: false,
         config: ConfigStatus {
             source: source.name().to_owned(),
             taken_at: stamp(taken_at),

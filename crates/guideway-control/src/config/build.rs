@@ -14,7 +14,7 @@ use super::reader::At;
 use super::source::Span;
 use super::value::{Bounded, MacAddr};
 use super::words::Protocol;
-use super::{build_health, build_service};
+use super::{build_daemon, build_health, build_service};
 
 const DEFAULT_FLOW_TABLE_ENTRIES: u64 = 1 << 20;
 const DEFAULT_MTU: u64 = 1500;
@@ -37,6 +37,7 @@ pub(super) fn build(raw: RawConfig, problems: &mut Vec<Problem>) -> Config {
 
     let mut names = Unique::new("service");
     let mut listeners = Listeners::default();
+    let mut next_hops = NextHops::default();
     let mut services = Vec::with_capacity(raw.service.len());
     for service in &raw.service {
         if let Some(name) = &service.value.name {
@@ -88,6 +89,7 @@ pub(super) fn build(raw: RawConfig, problems: &mut Vec<Problem>) -> Config {
         };
         let (built, places) = builder.build(problems);
         listeners.add(&built, &places, problems);
+        next_hops.add(backends.unwrap_or_default(), problems);
         services.push(built);
     }
     check_defaults(&defaults, problems);
@@ -95,6 +97,7 @@ pub(super) fn build(raw: RawConfig, problems: &mut Vec<Problem>) -> Config {
     Config {
         seed: raw.fleet.and_then(|fleet| fleet.value.seed).map_or(0, |seed| seed.value.0),
         flow_table_entries: flow_table_entries(raw.flow_table.and_then(|table| table.value.entries)),
+        daemon: build_daemon::build(raw.daemon.as_ref().map(|at| &at.value), problems),
         underlay,
         services,
     }
@@ -119,6 +122,8 @@ fn underlay(raw: Option<&RawUnderlay>, problems: &mut Vec<Problem>) -> Underlay 
         source_v4: raw.and_then(|raw| raw.source_v4.as_ref()).map(|at| at.value),
         source_v6: raw.and_then(|raw| raw.source_v6.as_ref()).map(|at| at.value),
         mac: raw.and_then(|raw| raw.mac.as_ref()).map_or(DEFAULT_MAC, |at| at.value),
+        mac_is_set: raw.is_some_and(|raw| raw.mac.is_some()),
+        next_hop_mac_is_set: raw.is_some_and(|raw| raw.next_hop_mac.is_some()),
         next_hop_mac: raw
             .and_then(|raw| raw.next_hop_mac.as_ref())
             .map_or(DEFAULT_NEXT_HOP_MAC, |at| at.value),
@@ -206,6 +211,37 @@ impl<'a> Unique<'a> {
                     .related(first.get().clone(), "the first")
                     .help("name one of them differently"),
             ),
+        }
+    }
+}
+
+/// One address has one next hop, in whatever services it is.
+#[derive(Default)]
+struct NextHops {
+    seen: HashMap<IpAddr, At<MacAddr>>,
+}
+
+impl NextHops {
+    fn add(&mut self, backends: &[At<RawBackend>], problems: &mut Vec<Problem>) {
+        for backend in backends {
+            let (Some(address), Some(mac)) = (&backend.value.address, &backend.value.next_hop_mac) else {
+                continue;
+            };
+            match self.seen.entry(address.value) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(mac.clone());
+                }
+                Entry::Occupied(first) if first.get().value != mac.value => problems.push(
+                    Problem::new(
+                        mac.span.clone(),
+                        format!("`{}` has another next hop elsewhere", address.value),
+                    )
+                    .label("the second")
+                    .related(first.get().span.clone(), "the first")
+                    .help("frames to one address go one way: give it the same next hop everywhere"),
+                ),
+                Entry::Occupied(_) => {}
+            }
         }
     }
 }

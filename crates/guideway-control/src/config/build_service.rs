@@ -83,6 +83,7 @@ impl ServiceBuilder<'_> {
             orphans: self.pick(|settings| settings.orphans.as_ref()).unwrap_or(Orphans::Reset),
             no_backend: self.pick(|settings| settings.no_backend.as_ref()).unwrap_or(NoBackend::Reject),
             all_down: self.pick(|settings| settings.all_down.as_ref()).unwrap_or(AllDown::LastResort),
+            drain_timeout: self.pick(|settings| settings.drain_timeout.as_ref()).map(|timeout| timeout.0),
             idle,
             udp: self.pick(|settings| settings.udp.as_ref()).unwrap_or(UdpFlows::Grace),
             track: self.pick(|settings| settings.track.as_ref()).unwrap_or(Track::Unsettled),
@@ -245,6 +246,7 @@ impl ServiceBuilder<'_> {
                 state: raw.state.as_ref().map_or(BackendState::Active, |state| state.value),
                 server_id,
                 next_hop_mac: raw.next_hop_mac.as_ref().map_or(self.underlay.next_hop_mac, |mac| mac.value),
+                next_hop_mac_is_set: raw.next_hop_mac.is_some() || self.underlay.next_hop_mac_is_set,
             });
         }
         built

@@ -27,6 +27,7 @@
 //! ```
 
 mod build;
+mod build_daemon;
 mod build_health;
 mod build_service;
 mod build_tunnel;
@@ -34,6 +35,7 @@ pub mod events;
 mod model;
 mod problem;
 mod raw;
+mod raw_daemon;
 mod raw_health;
 mod reader;
 mod server_id;
@@ -46,14 +48,16 @@ use std::path::Path;
 
 use toml::de::DeTable;
 
-pub use model::{Backend, Config, Health, MAX_BACKENDS, MAX_SERVICES, Ports, Probe, Quic, Service, Underlay};
+pub use model::{
+    Backend, Config, Daemon, Health, MAX_BACKENDS, MAX_SERVICES, Ports, Probe, Quic, Service, Underlay,
+};
 pub use problem::{Problem, ProblemRecord, Problems};
 pub use raw::{MAX_SERVER_ID, MAX_WEIGHT};
 pub use source::{NotUtf8, Source, Span};
 pub use value::{MacAddr, MacAddrError};
 pub use words::{
     AllDown, BackendState, Encapsulation, EventKind, Fragments, HashKey, HealthKind, HealthVia, NoBackend,
-    Orphans, OuterSource, Policy, Protocol, Track, UdpFlows, UnknownWord,
+    OnExit, Orphans, OuterSource, Policy, Protocol, Track, UdpFlows, UnknownWord,
 };
 
 /// Files larger than this are not configurations: ten thousand services with ten backends each are a tenth of it.

@@ -12,8 +12,8 @@ use serde::{Serialize, Serializer};
 
 use super::value::MacAddr;
 use super::words::{
-    AllDown, BackendState, Encapsulation, Fragments, HashKey, HealthKind, HealthVia, NoBackend, Orphans,
-    OuterSource, Policy, Protocol, Track, UdpFlows,
+    AllDown, BackendState, Encapsulation, Fragments, HashKey, HealthKind, HealthVia, NoBackend, OnExit,
+    Orphans, OuterSource, Policy, Protocol, Track, UdpFlows,
 };
 
 /// The most backends a service can hold: a slot names one by 15 bits, and the last value means none.
@@ -30,10 +30,28 @@ pub struct Config {
     pub seed: u64,
     /// Flows that the flow table holds: a power of two.
     pub flow_table_entries: u32,
+    /// The daemon itself.
+    pub daemon: Daemon,
     /// The network that carries the tunnels.
     pub underlay: Underlay,
     /// The services, in the order of the file.
     pub services: Vec<Service>,
+}
+
+/// What the daemon itself is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Daemon {
+    /// The interfaces that packets of clients come by, if the configuration names them.
+    pub interfaces: Vec<String>,
+    /// What becomes of the kernel's forwarder at the end, if the configuration says it.
+    pub on_exit: Option<OnExit>,
+    /// How long it goes on forwarding after it was asked to end.
+    #[serde(serialize_with = "seconds", rename = "shutdown_grace_seconds")]
+    pub shutdown_grace: Duration,
+    /// From one comparison of the forwarder's state with what it should be to the next; zero: never.
+    #[serde(serialize_with = "seconds", rename = "drift_interval_seconds")]
+    pub drift_interval: Duration,
 }
 
 /// The network that carries the tunnels.
@@ -48,8 +66,12 @@ pub struct Underlay {
     pub source_v6: Option<Ipv6Addr>,
     /// Source MAC address of frames that leave.
     pub mac: MacAddr,
+    /// Whether the configuration names it; a daemon otherwise uses that of the interface.
+    pub mac_is_set: bool,
     /// Destination MAC address for backends that name none.
     pub next_hop_mac: MacAddr,
+    /// Whether the configuration names it.
+    pub next_hop_mac_is_set: bool,
 }
 
 impl Underlay {
@@ -95,6 +117,9 @@ pub struct Service {
     pub no_backend: NoBackend,
     /// What happens when every check fails.
     pub all_down: AllDown,
+    /// How long flows of a backend that drains or was removed may last, if there is a limit.
+    #[serde(serialize_with = "some_seconds", rename = "drain_timeout_seconds")]
+    pub drain_timeout: Option<Duration>,
     /// How long a silent flow is remembered: whole seconds.
     #[serde(serialize_with = "seconds", rename = "idle_seconds")]
     pub idle: Duration,
@@ -184,6 +209,8 @@ pub struct Backend {
     pub server_id: Option<u64>,
     /// The next hop to it.
     pub next_hop_mac: MacAddr,
+    /// Whether the configuration names it; a daemon otherwise follows routes and neighbours.
+    pub next_hop_mac_is_set: bool,
 }
 
 /// How backends are checked.
@@ -261,6 +288,10 @@ impl Probe {
 
 fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(time.as_secs_f64())
+}
+
+fn some_seconds<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.as_secs_f64()).serialize(serializer)
 }
 
 fn slots<S: Serializer>(size: &TableSize, serializer: S) -> Result<S::Ok, S::Error> {

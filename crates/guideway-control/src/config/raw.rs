@@ -10,6 +10,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::problem::Problem;
+use super::raw_daemon::RawDaemon;
 use super::raw_health::RawHealth;
 use super::reader::{At, FromSection, FromValue, Section};
 use super::server_id::RawServerId;
@@ -34,6 +35,8 @@ pub(crate) type IdleTime = Time<1_000, 604_800_000>;
 pub(crate) struct RawConfig {
     /// What all balancers of a fleet must share.
     pub(crate) fleet: Option<At<RawFleet>>,
+    /// The daemon itself.
+    pub(crate) daemon: Option<At<RawDaemon>>,
     /// The memory for flows that the slot table alone would send elsewhere.
     pub(crate) flow_table: Option<At<RawFlowTable>>,
     /// The network that carries the tunnels.
@@ -52,6 +55,7 @@ impl FromSection for RawConfig {
     fn from_section(section: &mut Section<'_, '_>) -> Self {
         Self {
             fleet: section.table("fleet"),
+            daemon: section.table("daemon"),
             flow_table: section.table("flow_table"),
             underlay: section.table("underlay"),
             defaults: section.table("defaults"),
@@ -101,10 +105,12 @@ pub(crate) struct RawUnderlay {
     pub(crate) source_v4: Option<At<Ipv4Addr>>,
     /// The outer source address of tunnels to IPv6 backends.
     pub(crate) source_v6: Option<At<Ipv6Addr>>,
-    /// The MAC address that frames leave with. Default 02:00:00:00:00:01.
+    /// The MAC address that frames leave with. Default: that of the interface that they leave by; a replay uses
+    /// 02:00:00:00:00:01.
     pub(crate) mac: Option<At<MacAddr>>,
-    /// The MAC address of the router, or of the backends' next hop: used for each backend that names none of its own.
-    /// Default 02:00:00:00:00:02.
+    /// The MAC address of the next hop of each backend that names none of its own: no neighbour is asked then, and
+    /// only the interface follows from the routes. Default: what routes and neighbours say; a replay uses
+    /// 02:00:00:00:00:02.
     pub(crate) next_hop_mac: Option<At<MacAddr>>,
 }
 
@@ -143,6 +149,9 @@ pub(crate) struct RawSettings {
     pub(crate) no_backend: Option<At<NoBackend>>,
     /// What happens when every health check fails. Default `last-resort`.
     pub(crate) all_down: Option<At<AllDown>>,
+    /// How long flows of a backend that drains or was removed may last; then they end, and what still comes gets what
+    /// `orphans` says. A drain that an operator gives another deadline has that. Default: until they end by themselves.
+    pub(crate) drain_timeout: Option<At<IdleTime>>,
     /// How long a silent TCP connection is remembered. Default `15m`.
     pub(crate) idle_tcp: Option<At<IdleTime>>,
     /// How long a silent UDP flow is remembered. Default `30s`.
@@ -167,6 +176,7 @@ impl FromSection for RawSettings {
             orphans: section.field("orphans"),
             no_backend: section.field("no_backend"),
             all_down: section.field("all_down"),
+            drain_timeout: section.field("drain_timeout"),
             idle_tcp: section.field("idle_tcp"),
             idle_udp: section.field("idle_udp"),
             udp: section.field("udp"),
@@ -275,7 +285,7 @@ pub(crate) struct RawBackend {
     pub(crate) server_id: Option<At<RawServerId>>,
     /// Only the service's own port works: backends answer clients directly, so nothing rewrites ports.
     pub(crate) port: Option<At<Bounded<1, 65_535>>>,
-    /// The MAC address of the next hop to it, where `[underlay]`'s is not the one.
+    /// The MAC address of the next hop to it, in place of what `[underlay]` or its neighbours say.
     pub(crate) next_hop_mac: Option<At<MacAddr>>,
 }
 

@@ -96,6 +96,16 @@ fn read_word<T: FromStr<Err = UnknownWord>>(
 }
 
 words! {
+    /// What becomes of the kernel's forwarder when the daemon is asked to end.
+    OnExit, "on_exit", {
+        /// It is taken away, with all it remembers.
+        Detach = "detach",
+        /// It goes on forwarding as it is.
+        Keep = "keep",
+    }
+}
+
+words! {
     /// The protocol that a service balances.
     Protocol, "protocol", {
         /// TCP.

@@ -508,3 +508,47 @@ fn a_removed_backend_drains_until_its_deadline_and_then_its_flows_end() {
     assert_eq!(world.controller.remaining(), []);
     assert!(world.controller.end_removed("web", "be1", IpAddr::from([10, 0, 0, 1])).is_err());
 }
+
+#[test]
+fn a_removed_backend_is_checked_while_it_drains_and_its_flows_end_when_it_fails() {
+    let (three, two) = (config(&[1, 1, 1], ""), config(&[1, 1], ""));
+    let mut world = World::well(&three);
+    let table = world.controller.table("web").unwrap();
+    let slot = table.slots.iter().position(|slot| slot.current.as_deref() == Some("be3")).unwrap();
+    world.remember(0, slot as u32, 2);
+    world.configure(&two);
+    let follow = |world: &mut World| {
+        let remaining = world.controller.remaining();
+        let World { desired, controller, board, now, .. } = world;
+        desired.follow_leaving(controller, &remaining, board, *now);
+    };
+    let state = |world: &World| {
+        let backends = world.service().backends;
+        backends.iter().find(|backend| backend.removed).map(|backend| backend.state)
+    };
+    follow(&mut world);
+    world.pass(5 * SECOND);
+    follow(&mut world);
+    assert_eq!(state(&world), Some(BackendState::Draining));
+    assert_eq!(world.board.distinct_checks(), 3);
+    world.sick.insert(3);
+    let commits = world.commits;
+    world.pass(20 * SECOND);
+    follow(&mut world);
+    assert_eq!(state(&world), Some(BackendState::Down), "its flows end");
+    assert_eq!(world.commits, commits, "no table changes for it");
+    follow(&mut world);
+    assert_eq!(world.board.distinct_checks(), 2, "and nobody asks it any more");
+}
+
+#[test]
+fn a_removed_backend_that_is_wanted_again_has_one_check_and_its_verdict() {
+    let (three, two) = (config(&[1, 1, 1], ""), config(&[1, 1], ""));
+    let mut world = World::well(&three);
+    world.configure(&two);
+    world.pass(5 * SECOND);
+    world.configure(&three);
+    assert_eq!(world.board.distinct_checks(), 3);
+    world.pass(20 * SECOND);
+    assert!(world.backend("be3").slots > 0);
+}

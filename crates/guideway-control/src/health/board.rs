@@ -257,6 +257,14 @@ impl Board {
         self.conclude(stream, &answer.results, now)
     }
 
+    /// Whether any backend has never passed because it has not been asked yet.
+    pub fn is_new(&self) -> bool {
+        let asked = |stream| self.streams.get(stream).is_some_and(|stream: &Stream| stream.finding.is_some());
+        self.subjects
+            .values()
+            .any(|subject| subject.machine.verdict() == Verdict::NeverPassed && !asked(&subject.stream))
+    }
+
     /// The verdict on a backend; `None` where nothing checks it.
     pub fn verdict(&self, who: &Who) -> Option<Verdict> {
         Some(self.subjects.get(who)?.machine.verdict())

@@ -47,16 +47,19 @@ pub(crate) fn router(to_loop: Loop, door: Door) -> Router {
 async fn readyz(State(to_loop): State<Loop>) -> Result<Response, Refusal> {
     let failing = to_loop
         .on(|desk| {
+            if desk.core.about.is_ending {
+                return Some("the daemon is about to end".to_owned());
+            }
             let services = view::services(desk.core, None, Instant::now());
             let empty = services.into_iter().filter(|service| service.eligible == 0);
-            empty.map(|service| service.name).collect::<Vec<_>>()
+            let empty: Vec<_> = empty.map(|service| service.name).collect();
+            (!empty.is_empty()).then(|| format!("no backend takes new flows: {}", empty.join(", ")))
         })
         .await?;
-    if failing.is_empty() {
-        return Ok("ready\n".into_response());
+    match failing {
+        None => Ok("ready\n".into_response()),
+        Some(detail) => Err(Refusal::new(Kind::NotReady, detail)),
     }
-    let detail = format!("no backend takes new flows: {}", failing.join(", "));
-    Err(Refusal::new(Kind::NotReady, detail))
 }
 
 async fn show_metrics(State(to_loop): State<Loop>) -> Result<Response, Refusal> {

@@ -33,8 +33,8 @@ pub(crate) struct Args {
     /// What forwards the packets
     #[arg(long, value_enum, default_value_t = Engine::Xdp)]
     engine: Engine,
-    /// An interface that packets of clients come by; may be given more than once
-    #[arg(long = "interface", short, value_name = "IF", required = true)]
+    /// An interface that packets of clients come by, in place of those in the configuration; may be given more than once
+    #[arg(long = "interface", short, value_name = "IF")]
     interfaces: Vec<String>,
     /// xdp: where at the interface the program runs; auto is native where the driver can, and says so where it can't
     #[arg(long, value_enum, default_value_t = XdpMode::Auto)]
@@ -42,9 +42,9 @@ pub(crate) struct Args {
     /// xdp: the directory for pins, in a BPF file system
     #[arg(long, value_name = "DIR", default_value = DEFAULT_ROOT)]
     pins: PathBuf,
-    /// xdp: what becomes of the kernel's forwarder at the end
-    #[arg(long, value_enum, default_value_t = AtExit::Detach)]
-    on_exit: AtExit,
+    /// xdp: what becomes of the kernel's forwarder at the end, whatever the configuration says
+    #[arg(long, value_enum)]
+    on_exit: Option<AtExit>,
     /// The directory for what survives a restart: verdicts, what operators said, the last good configuration
     #[arg(long, value_name = "DIR", default_value = DEFAULT_STATE)]
     state: PathBuf,
@@ -109,10 +109,10 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
                     XdpMode::Generic => Wish::Exactly(Mode::Generic),
                 },
                 pins: args.pins.clone(),
-                on_exit: match args.on_exit {
+                on_exit: args.on_exit.map(|asked| match asked {
                     AtExit::Detach => OnExit::Detach,
                     AtExit::Keep => OnExit::Keep,
-                },
+                }),
             },
         },
         interfaces: args.interfaces.clone(),

@@ -90,17 +90,23 @@ impl Bed {
         daemon.args(self.arguments()).start(&self.network.balancers[0].namespace).unwrap()
     }
 
+    /// What the daemon is told, and by which interface packets come.
     fn arguments(&self) -> Vec<OsString> {
+        let interface = self.network.balancers[0].link.name();
+        let mut words = self.arguments_alone();
+        words.extend(["--interface", interface].map(OsString::from));
+        words
+    }
+
+    fn arguments_alone(&self) -> Vec<OsString> {
         let (config, state, socket) = (self.path("guideway.toml"), self.path("state"), self.path("api.sock"));
-        let interface = self.network.balancers[0].link.name().to_owned();
         let engine: &[&str] = match self.engine {
             Engine::Soft => &["soft"],
             // In native mode this kind of link sends only where the other end has a program too.
             Engine::Xdp => &["xdp", "--xdp-mode", "generic"],
         };
         let words = ["run", "--engine"].iter().chain(engine).map(OsString::from);
-        let places: [(&str, &OsStr); 5] = [
-            ("--interface", interface.as_ref()),
+        let places: [(&str, &OsStr); 4] = [
             ("--config", config.as_os_str()),
             ("--state", state.as_os_str()),
             ("--pins", self.pins.as_os_str()),
@@ -126,6 +132,14 @@ impl Bed {
     pub(crate) fn pin(&self, name: &str) -> PathBuf {
         let layout = fs::read_dir(&self.pins).into_iter().flatten().flatten().next();
         layout.map_or_else(|| self.pins.clone(), |layout| layout.path()).join(name)
+    }
+
+    /// Starts the daemon at the interfaces of its configuration and waits until it is ready.
+    pub(crate) fn run_where_configured(&self) -> Process {
+        let daemon = Program::new(env!("CARGO_BIN_EXE_guideway")).args(self.arguments_alone());
+        let daemon = daemon.start(&self.network.balancers[0].namespace).unwrap();
+        said(&daemon, "ready: ");
+        daemon
     }
 
     /// Starts the daemon and waits until it is ready.

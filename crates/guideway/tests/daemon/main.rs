@@ -4,6 +4,7 @@ mod api;
 mod audit;
 mod bed;
 mod change;
+mod deadline;
 mod drift;
 mod life;
 mod manager;

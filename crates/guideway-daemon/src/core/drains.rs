@@ -1,0 +1,141 @@
+//! Drains: their deadlines, and what becomes of what is left then.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use guideway_control::config::{BackendState, Config};
+use guideway_control::controller::Remaining;
+use guideway_control::drain::{DrainEvent, DrainKey};
+use guideway_control::health::Who;
+use guideway_control::overrides::AdminState;
+
+use super::Core;
+use crate::journal::{Grade, Kind};
+
+impl Core {
+    /// How long flows of a service's backends that drain may last, by the configuration.
+    pub(super) fn drain_timeout(&self, service: &str) -> Option<Duration> {
+        self.config.services.iter().find(|one| one.name == service)?.drain_timeout
+    }
+
+    /// Gives backends back to a new configuration that were cut because the one before had them drain.
+    pub(super) fn forget_cuts(&mut self, before: &Config, now: Instant) {
+        let state = |config: &Config, who: &Who| {
+            let service = config.services.iter().find(|service| service.name == who.service)?;
+            service.backends.iter().find(|backend| backend.name == who.backend).map(|backend| backend.state)
+        };
+        let cut = |(who, said): (&Who, &guideway_control::overrides::Override)| {
+            let ended = said.admin == Some(AdminState::Maintenance) && said.drain_until.is_some();
+            let drained = state(before, who) == Some(BackendState::Draining);
+            (ended && drained && state(&self.config, who) != Some(BackendState::Draining))
+                .then(|| who.clone())
+        };
+        let cut: Vec<Who> = self.desired.overrides().iter().filter_map(cut).collect();
+        if !cut.is_empty() {
+            self.desired.with_overrides(&mut self.board, now, |overrides| {
+                for who in &cut {
+                    overrides.clear(who);
+                }
+            });
+        }
+    }
+
+    /// Tells the drains that operators asked for, and their deadlines.
+    pub(super) fn follow_deadlines(&mut self, now: Instant) {
+        if self.desired.overrides().is_empty()
+            && self.drains.iter().next().is_none()
+            && !self.has_configured_drains()
+        {
+            return;
+        }
+        let wall = SystemTime::now();
+        for service in &self.config.services {
+            let drain_timeout = service.drain_timeout;
+            for backend in &service.backends {
+                let who = Who { service: service.name.clone(), backend: backend.name.clone() };
+                let said = self.desired.overrides().of(&who);
+                let admin =
+                    said.admin.map_or(backend.state == BackendState::Draining, |a| a == AdminState::Drain);
+                let Who { service, backend: name } = who;
+                let key = DrainKey { service, backend: name, address: backend.address, removed: false };
+                if !admin {
+                    self.drains.cancel(&key);
+                    continue;
+                }
+                let known = self.drains.of(&key).copied();
+                if known.is_some_and(|drain| drain.phase.is_over()) {
+                    continue;
+                }
+                // A deadline that passed while no daemon was there is due at once.
+                let said_until = said
+                    .drain_until
+                    .and_then(|until| now.checked_add(until.duration_since(wall).unwrap_or_default()));
+                let began = known.map_or(now, |drain| drain.began);
+                let configured = drain_timeout.and_then(|timeout| began.checked_add(timeout));
+                let deadline = said_until.or(configured);
+                if deadline.is_some() || known.is_some_and(|drain| drain.deadline.is_some()) {
+                    self.drains.begin(key, now, deadline);
+                }
+            }
+        }
+    }
+
+    fn has_configured_drains(&self) -> bool {
+        let backends = self.config.services.iter().flat_map(|service| &service.backends);
+        backends.into_iter().any(|backend| backend.state == BackendState::Draining)
+    }
+
+    /// Gives the drains of backends that were removed the deadline that the configuration has for them, once.
+    fn limit_removed(&mut self, remaining: &[Remaining], now: Instant) {
+        for one in remaining.iter().filter(|one| one.removed) {
+            let Remaining { service, backend, address, .. } = one;
+            let key = DrainKey {
+                service: service.clone(),
+                backend: backend.clone(),
+                address: *address,
+                removed: true,
+            };
+            let known = self.drains.of(&key);
+            if known.is_none_or(|drain| drain.deadline.is_none() && !drain.phase.is_over())
+                && let Some(timeout) = self.drain_timeout(service)
+            {
+                let began = known.map_or(now, |drain| drain.began);
+                self.drains.begin(key, now, began.checked_add(timeout));
+            }
+        }
+    }
+
+    /// Follows the drains; those whose deadline has passed are cut.
+    pub(super) fn look_at_drains(&mut self, now: Instant) {
+        let remaining = self.controller.remaining();
+        self.desired.follow_leaving(&mut self.controller, &remaining, &mut self.board, now);
+        self.limit_removed(&remaining, now);
+        for event in self.drains.observe(&remaining, now) {
+            match event {
+                DrainEvent::Done { key, took } => {
+                    let text = format!("drained after {} s", took.as_secs());
+                    let (service, backend) = (Some(key.service.as_str()), Some(key.backend.as_str()));
+                    self.journal.note_of(Grade::Info, Kind::Drain, service, backend, text);
+                }
+                DrainEvent::Cut { key, live_flows } => self.cut(key, live_flows, now),
+            }
+        }
+    }
+
+    /// Ends what a drain has left: what still comes of it gets what the service says of orphans.
+    fn cut(&mut self, key: DrainKey, live_flows: u32, now: Instant) {
+        let text = format!("the deadline of its drain passed: {live_flows} live flows end");
+        let (service, backend) = (Some(key.service.as_str()), Some(key.backend.as_str()));
+        self.journal.note_of(Grade::Warning, Kind::Drain, service, backend, text);
+        if key.removed {
+            if let Err(error) = self.controller.end_removed(&key.service, &key.backend, key.address) {
+                self.journal.note(Grade::Error, Kind::Drain, error.to_string());
+            }
+            return;
+        }
+        let who = Who { service: key.service, backend: key.backend };
+        self.desired.with_overrides(&mut self.board, now, |overrides| {
+            overrides.set_admin(&who, AdminState::Maintenance, Some(SystemTime::now()));
+        });
+        self.unsaved.overrides = true;
+    }
+}

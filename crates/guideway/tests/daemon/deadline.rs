@@ -1,0 +1,98 @@
+//! What the configuration says of ends: of drains, of the daemon, of interfaces that are not its any more.
+
+use std::time::{Duration, Instant};
+
+use guideway_testbed::backend::HTTP_PORT;
+use guideway_testbed::client::http;
+use guideway_testbed::{Program, privilege, vips, wait};
+use guideway_xdp::occupant::occupant;
+use nix::sys::signal::Signal;
+
+use crate::bed::{Bed, Engine, LONG, backends, config, end, said, signal};
+
+/// The configuration with a `[daemon]` section, and these settings of the service.
+fn with(daemon: &str, service: &str, backends: &str) -> String {
+    let text =
+        config("200ms", backends).replace("protocol = \"tcp\"", &format!("protocol = \"tcp\"\n{service}"));
+    format!("[daemon]\n{daemon}\n{text}")
+}
+
+#[test]
+fn a_drain_ends_at_the_configured_deadline_and_the_backend_comes_back_with_the_configuration() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("deadline", Engine::Soft);
+    let drain = |n| if n == 1 { ", state = \"draining\"" } else { "" };
+    bed.configure(&with("", "drain_timeout = \"1s\"", &backends(3, |_| "")));
+    let daemon = bed.run();
+    bed.serves();
+    wait::until_true(LONG, "three backends", || bed.answers(20).len() == 3).unwrap();
+    bed.configure(&with("", "drain_timeout = \"1s\"", &backends(3, drain)));
+    said(&daemon, "the deadline of its drain passed");
+    bed.configure(&with("", "drain_timeout = \"1s\"", &backends(3, |_| "")));
+    wait::until_true(LONG, "be1 again", || bed.answers(20).contains_key("be1")).unwrap();
+    // One that is removed has the same time.
+    bed.configure(&with("", "drain_timeout = \"1s\"", &backends(2, |_| "")));
+    let cut = || daemon.printed()[1].matches("the deadline of its drain passed").count() == 2;
+    wait::until_true(LONG, "the second end", cut).unwrap();
+    assert!(end(daemon).status.success());
+}
+
+#[test]
+fn interfaces_come_from_the_configuration_and_one_that_is_dropped_is_let_go() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("interfaces", Engine::Xdp);
+    let host = &bed.network.balancers[0];
+    let name = host.link.name();
+    Program::new("ip")
+        .args("link add other0 type veth peer name other1".split(" "))
+        .succeed(&host.namespace, LONG)
+        .unwrap();
+    let index = host.namespace.run(|| nix::net::if_::if_nametoindex("other0").unwrap()).unwrap();
+    let there = || host.namespace.run(|| occupant("other0", index).unwrap().is_some()).unwrap();
+    let both = format!("interfaces = [\"{name}\", \"other0\"]\non_exit = \"keep\"");
+    bed.configure(&with(&both, "", &backends(3, |_| "")));
+    let daemon = bed.run_where_configured();
+    bed.serves();
+    assert!(there());
+    assert!(end(daemon).status.success());
+    assert!(there(), "kept, as the configuration says");
+    let daemon = bed.run();
+    said(&daemon, "took over the forwarder");
+    assert!(!there(), "the command line names one interface alone");
+    bed.configure(&with("shutdown_grace = \"2s\"", "", &backends(3, |_| "")));
+    said(&daemon, "is in force");
+    bed.serves();
+    let asked = Instant::now();
+    signal(&daemon, Signal::SIGTERM);
+    said(&daemon, "forwarding on for 2 s");
+    let vip = vips(HTTP_PORT)[0];
+    http::get(&bed.network.client.namespace, vip, "/").unwrap();
+    while asked.elapsed() < Duration::from_secs(1) {
+        http::get(&bed.network.client.namespace, vip, "/").unwrap();
+    }
+    assert!(daemon.finish(LONG).unwrap().status.success());
+    assert!(http::get(&bed.network.client.namespace, vip, "/").is_err());
+}
+
+#[test]
+fn a_next_hop_that_the_configuration_names_is_where_frames_go() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("mac", Engine::Soft);
+    let mac = |hop: &str| {
+        config("200ms", &backends(3, |_| ""))
+            .replace("[underlay]", &format!("[underlay]\nnext_hop_mac = \"{hop}\""))
+    };
+    bed.configure(&mac("02:00:00:00:00:77"));
+    let daemon = bed.run();
+    said(&daemon, "go to 02:00:00:00:00:77 by interface");
+    assert!(http::get(&bed.network.client.namespace, vips(HTTP_PORT)[0], "/").is_err());
+    bed.configure(&config("200ms", &backends(3, |_| "")));
+    bed.serves();
+    assert!(end(daemon).status.success());
+}
