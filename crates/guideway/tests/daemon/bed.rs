@@ -29,7 +29,8 @@ pub(crate) enum Engine {
 /// The network, its backends at work, and a directory for the daemon's files.
 pub(crate) struct Bed {
     pub(crate) network: Network,
-    _backends: Vec<Backend<SoftDecapsulator>>,
+    /// What runs on the backends.
+    pub(crate) backends: Vec<Backend<SoftDecapsulator>>,
     /// What direct probes ask; `None` where it was stopped.
     pub(crate) own: Vec<Option<TcpServer>>,
     directory: PathBuf,
@@ -45,7 +46,7 @@ impl Bed {
         let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(&directory).unwrap();
         let pins = PathBuf::from(format!("/sys/fs/bpf/guideway-{test}-{}", std::process::id()));
-        let mut bed = Self { network, _backends: backends, own: Vec::new(), directory, engine, pins };
+        let mut bed = Self { network, backends, own: Vec::new(), directory, engine, pins };
         bed.own = (0..bed.network.backends.len()).map(|backend| Some(bed.own_server(backend))).collect();
         bed
     }
