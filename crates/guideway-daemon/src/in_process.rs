@@ -64,6 +64,8 @@ impl Api {
         let memory = Memory::try_new(limits::of(&config), [1, 2]).map_err(|e| failed(&e))?;
         let now = SystemTime::now();
         let about = About {
+            interfaces_are_given: true,
+            is_ending: false,
             started_at: now,
             taken_at: now,
             engine: "soft",
