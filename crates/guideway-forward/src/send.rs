@@ -106,7 +106,8 @@ pub(crate) fn wrap<P: Packet>(
 ///
 /// IPv4 without DF is told too. A router would fragment, but here one packet comes in and one goes out, and hosts lower
 /// their path MTU by this message whether or not they set DF. In silence every full-size fragment would be lost for good.
-#[inline(never)]
+// Inlined: one call more, and the longest chain of calls outgrows the stack that kernels before 6.8 allow.
+#[inline(always)]
 fn does_not_fit<P: Packet, S: Answers<P>>(packet: &mut P, parsed: &Parsed, room: u32, state: &S) -> Outcome {
     if parsed.icmp == IcmpClass::Error || parsed.fragment.is_later() {
         return Drop::TooBig.outcome();

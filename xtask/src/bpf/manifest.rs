@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::stack;
 use super::stage::{Stage, hexadecimal};
 use super::toolchain::{FLAGS, Toolchain};
 
@@ -69,13 +70,14 @@ impl Manifest {
         Ok(())
     }
 
-    /// That the objects are those that were compiled.
+    /// That the objects are those that were compiled, and that their calls fit the stack of every kernel.
     pub(crate) fn check_objects(&self, directory: &Path) -> Result<()> {
         for (name, digest) in &self.objects {
             let bytes = std::fs::read(directory.join(name)).with_context(|| format!("reading {name}"))?;
             if hexadecimal(&Sha256::digest(&bytes)) != *digest {
                 bail!("{name} is not the object that its manifest tells of: run `cargo xtask bpf`");
             }
+            stack::deepest(&bytes)?.check(name)?;
         }
         Ok(())
     }

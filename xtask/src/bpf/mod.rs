@@ -3,6 +3,7 @@
 
 mod manifest;
 mod normal;
+mod stack;
 mod stage;
 mod toolchain;
 
@@ -36,7 +37,9 @@ fn build(repository: &Path) -> Result<()> {
     for (name, bytes) in &objects {
         let path = directory.join(name);
         std::fs::write(&path, bytes).with_context(|| format!("writing {}", path.display()))?;
-        println!("{} ({} bytes)", path.display(), bytes.len());
+        let chain = stack::deepest(bytes)?;
+        println!("{} ({} bytes): {chain}", path.display(), bytes.len());
+        chain.check(name)?;
     }
     Manifest::new(&toolchain, &stage, &objects).write(&directory)
 }
