@@ -1,4 +1,4 @@
-//! What is measured, as OpenMetrics text.
+//! What is measured, as Prometheus' classic text, or as OpenMetrics to who asks for it.
 //!
 //! Labels are names of services and backends, and words of this program: their number is bounded by the configuration,
 //! and none of them is a client's.
@@ -12,12 +12,44 @@ use guideway_forward::outcome::Kind;
 use crate::api::view;
 use crate::core::Core;
 
-/// The media type of the text.
-pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// How the text is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Prometheus' text format, version 0.0.4: counters and gauges.
+    Classic,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// What a request with these `Accept` headers gets: OpenMetrics if one of them names it and does not refuse it.
+    pub(crate) fn accepted<'a>(accept: impl IntoIterator<Item = &'a str>) -> Self {
+        let takes_open_metrics = accept.into_iter().flat_map(|list| list.split(',')).any(|range| {
+            let mut parts = range.split(';').map(str::trim);
+            let named = parts.next().is_some_and(|t| t.eq_ignore_ascii_case("application/openmetrics-text"));
+            let quality = |part: &str| match part.split_once('=') {
+                Some((key, value)) if key.trim().eq_ignore_ascii_case("q") => {
+                    value.trim().parse::<f32>().ok()
+                }
+                _ => None,
+            };
+            named && parts.find_map(quality) != Some(0.0)
+        });
+        if takes_open_metrics { Self::OpenMetrics } else { Self::Classic }
+    }
+
+    /// The media type of the text.
+    pub(crate) const fn media_type(self) -> &'static str {
+        match self {
+            Self::Classic => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
 
 /// Everything, at this moment.
-pub(crate) fn text(core: &Core, now: Instant) -> String {
-    let mut page = Page::default();
+pub(crate) fn text(core: &Core, now: Instant, format: Format) -> String {
+    let mut page = Page { format, text: String::new() };
     let totals = core.controller.engine().totals();
     let version = env!("CARGO_PKG_VERSION");
     let engine = core.about.engine;
@@ -164,16 +196,23 @@ fn unix(at: SystemTime) -> f64 {
 }
 
 /// A page of metrics.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Page {
+    format: Format,
     text: String,
 }
 
 impl Page {
     /// Begins a family; its samples follow.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
+        // The classic format has no infos, and its families bear the names of their samples.
+        let (ending, kind) = match (self.format, kind) {
+            (Format::Classic, "counter") => ("_total", "counter"),
+            (Format::Classic, "info") => ("_info", "gauge"),
+            _ => ("", kind),
+        };
         // Writing to a string cannot fail.
-        let _ = write!(self.text, "# TYPE {name} {kind}\n# HELP {name} {help}\n");
+        let _ = write!(self.text, "# TYPE {name}{ending} {kind}\n# HELP {name}{ending} {help}\n");
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
@@ -190,7 +229,66 @@ impl Page {
     }
 
     fn finish(mut self) -> String {
-        self.text += "# EOF\n";
+        if self.format == Format::OpenMetrics {
+            self.text += "# EOF\n";
+        }
         self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::{Request, header};
+
+    use super::Format;
+    use crate::in_process::Api;
+
+    /// The media type and the text that a request with this `Accept` gets.
+    fn asked(accept: Option<&str>) -> (String, String) {
+        let mut request = Request::get("/metrics");
+        if let Some(accept) = accept {
+            request = request.header(header::ACCEPT, accept);
+        }
+        let answer = Api::new().unwrap().ask(request.body(Body::empty()).unwrap());
+        let media_type = answer.headers()[header::CONTENT_TYPE].to_str().unwrap().to_owned();
+        (media_type, String::from_utf8(answer.body().to_vec()).unwrap())
+    }
+
+    #[test]
+    fn the_classic_text_has_only_what_its_format_knows() {
+        for accept in [None, Some("text/plain"), Some("*/*"), Some("application/openmetrics-text;q=0")] {
+            let (media_type, text) = asked(accept);
+            assert_eq!(media_type, "text/plain; version=0.0.4; charset=utf-8", "{accept:?}");
+            let mut family = "";
+            for line in text.lines() {
+                if let Some(rest) = line.strip_prefix("# TYPE ") {
+                    let (name, kind) = rest.split_once(' ').unwrap();
+                    assert!(["counter", "gauge"].contains(&kind), "{line}");
+                    assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+                    family = name;
+                } else if let Some(rest) = line.strip_prefix('#') {
+                    assert!(rest.starts_with(&format!(" HELP {family} ")), "{line}");
+                } else {
+                    let name = line.split(['{', ' ']).next().unwrap();
+                    assert_eq!(name, family, "{line}");
+                }
+            }
+            assert!(text.contains("\n# TYPE guideway_drops_total counter\n"), "{text}");
+        }
+    }
+
+    #[test]
+    fn open_metrics_go_to_who_names_them_with_the_same_series() {
+        let accept =
+            "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
+        let (media_type, text) = asked(Some(accept));
+        assert_eq!(media_type, Format::OpenMetrics.media_type());
+        assert!(text.starts_with("# TYPE guideway_build info\n") && text.ends_with("\n# EOF\n"), "{text}");
+        let series = |text: &str| -> Vec<String> {
+            let samples = text.lines().filter(|line| !line.starts_with('#'));
+            samples.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect()
+        };
+        assert_eq!(series(&text), series(&asked(None).1));
     }
 }

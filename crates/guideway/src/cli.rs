@@ -81,8 +81,8 @@ pub(crate) enum Command {
     Trace(trace::Args),
     /// Have the daemon read its configuration file again
     Reload(status::ReloadArgs),
-    /// What is measured, as OpenMetrics text
-    Metrics(status::ReloadArgs),
+    /// What is measured, in Prometheus' text format
+    Metrics(status::MetricsArgs),
     Table(Box<table::Args>),
     /// Check a configuration file: every problem with its line and a remedy
     Check(check::Args),

@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The largest answer that is read.
 const MAX_ANSWER: u64 = 1 << 30;
 
+/// The header of a change that is made whatever there is now.
+const ANY: Option<(&str, &str)> = Some(("If-Match", "*"));
+
 /// Where the daemon is, for every command that asks it.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct DaemonArgs {
@@ -40,24 +43,35 @@ impl DaemonArgs {
         self.ask("GET", path, &[], None)
     }
 
+    /// Reads something in the form of a media type.
+    pub(crate) fn get_as(&self, path: &str, media_type: &str) -> Result<Answer, Failure> {
+        self.ask("GET", path, &[], Some(("Accept", media_type)))
+    }
+
     /// Asks with a body, or changes something whatever it is now.
     pub(crate) fn post(&self, path: &str, body: &[u8]) -> Result<Answer, Failure> {
-        self.ask("POST", path, body, Some("*"))
+        self.ask("POST", path, body, ANY)
     }
 
     /// Changes something, whatever it is now.
     pub(crate) fn change(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, Failure> {
         let body = body.map(Value::to_string).unwrap_or_default();
-        self.ask(method, path, body.as_bytes(), Some("*"))
+        self.ask(method, path, body.as_bytes(), ANY)
     }
 
-    fn ask(&self, method: &str, path: &str, body: &[u8], if_match: Option<&str>) -> Result<Answer, Failure> {
+    fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: &[u8],
+        header: Option<(&str, &str)>,
+    ) -> Result<Answer, Failure> {
         let unreachable = |error: io::Error| unreachable(&self.socket, &error);
         let mut stream = UnixStream::connect(&self.socket).map_err(unreachable)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(unreachable)?;
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: guideway\r\nConnection: close\r\n");
-        if let Some(tag) = if_match {
-            head += &format!("If-Match: {tag}\r\n");
+        if let Some((name, value)) = header {
+            head += &format!("{name}: {value}\r\n");
         }
         if !body.is_empty() || method != "GET" {
             head += &format!("Content-Length: {}\r\n", body.len());

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -14,7 +14,7 @@ use super::door::{Door, admit};
 use super::problem::{Kind, Refusal};
 use super::route::MAX_BODY;
 use super::{openapi, page, routes, view};
-use crate::metrics;
+use crate::metrics::{self, Format};
 
 /// The routes, for one door.
 pub(crate) fn router(to_loop: Loop, door: Door) -> Router {
@@ -62,7 +62,9 @@ async fn readyz(State(to_loop): State<Loop>) -> Result<Response, Refusal> {
     }
 }
 
-async fn show_metrics(State(to_loop): State<Loop>) -> Result<Response, Refusal> {
-    let text = to_loop.on(|desk| metrics::text(desk.core, Instant::now())).await?;
-    Ok(([(header::CONTENT_TYPE, metrics::MEDIA_TYPE)], text).into_response())
+async fn show_metrics(State(to_loop): State<Loop>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let accept = headers.get_all(header::ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+    let format = Format::accepted(accept);
+    let text = to_loop.on(move |desk| metrics::text(desk.core, Instant::now(), format)).await?;
+    Ok(([(header::CONTENT_TYPE, format.media_type()), (header::VARY, "accept")], text).into_response())
 }

@@ -154,7 +154,7 @@ fn dashboards_and_alerts_name_metrics_that_there_are_and_the_text_is_open_metric
     bed.configure(&config("200ms", &backends(3, |n| if n == 3 { ", state = \"draining\"" } else { "" })));
     let daemon = bed.run();
     bed.serves();
-    let text = bed.command("metrics").stdout;
+    let text = bed.command("metrics --openmetrics").stdout;
     let families = families(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
     let exported: BTreeSet<String> =
         families.iter().map(|(name, kind)| format!("{name}{}", kind.suffix())).collect();

@@ -98,8 +98,18 @@ pub(crate) fn reload(args: &ReloadArgs, screen: &mut Screen) -> Result<Outcome, 
     Ok(Outcome::Ok)
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct MetricsArgs {
+    /// Print OpenMetrics; without this the classic text, which `promtool check metrics` takes
+    #[arg(long)]
+    openmetrics: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
 /// Prints the metrics.
-pub(crate) fn metrics(args: &ReloadArgs, screen: &mut Screen) -> Result<Outcome, Failure> {
-    write!(screen, "{}", args.daemon.get("/metrics")?.text())?;
+pub(crate) fn metrics(args: &MetricsArgs, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let media_type = if args.openmetrics { "application/openmetrics-text" } else { "text/plain" };
+    write!(screen, "{}", args.daemon.get_as("/metrics", media_type)?.text())?;
     Ok(Outcome::Ok)
 }
