@@ -11,12 +11,16 @@ use nix::sys::signal::{SigSet, Signal};
 
 nix::ioctl_readwrite_bad!(ethtool, libc::SIOCETHTOOL, libc::ifreq);
 
-/// What the kernel leaves to an interface: commands of `linux/ethtool.h` that set it.
+/// What the kernel leaves to an interface, or to the last moment: commands of `linux/ethtool.h` that set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Offload {
     /// `ETHTOOL_STXCSUM`: it sums what is sent.
     Checksum = 0x17,
+    /// `ETHTOOL_STSO`: it takes TCP's data in pieces of many segments.
+    Tso = 0x1f,
+    /// `ETHTOOL_SGSO`: the kernel cuts such pieces only just before it.
+    Gso = 0x24,
     /// `ETHTOOL_SGRO`: it joins packets that it receives.
     Gro = 0x2c,
 }

@@ -13,11 +13,15 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::socket::{MAX_FRAME, PacketSocket, Way};
+use super::sys;
 use crate::memory::Memory;
 use crate::worker::Worker;
 
 /// Room before and behind a frame: the largest outer headers, and the largest answer to a short frame.
 const ROOM: usize = 256;
+
+/// The longest Ethernet header that is understood, with two tags, bytes.
+const LONGEST_HEADER: usize = 14 + 2 * 4;
 
 /// Frames read from one link before the others have their turn.
 const TURN: usize = 64;
@@ -31,6 +35,7 @@ const IDLE: Duration = Duration::from_millis(20);
 pub struct LiveForwarder {
     stop: Arc<Stop>,
     unsent: Arc<AtomicU64>,
+    joined: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -73,7 +78,7 @@ impl LiveForwarder {
         let open = |&interface: &u32| {
             let socket =
                 PacketSocket::open(interface).map_err(|error| StartError::Socket { interface, error })?;
-            Ok(Port { interface, socket })
+            Ok(Port { interface, socket, mtu: 0 })
         };
         let ports = interfaces.iter().map(open).collect::<Result<Vec<_>, StartError>>()?;
         let worker = memory.worker().ok_or(StartError::NoRoom)?;
@@ -81,19 +86,31 @@ impl LiveForwarder {
             .map_err(|error| StartError::Thread(error.into()))?;
         let stop = Arc::new(Stop { event, asked: AtomicBool::new(false) });
         let unsent = Arc::new(AtomicU64::new(0));
-        let mut path =
-            Path { worker, ports, unsent: Arc::clone(&unsent), buffer: vec![0; MAX_FRAME + 2 * ROOM] };
+        let joined = Arc::new(AtomicU64::new(0));
+        let mut path = Path {
+            worker,
+            ports,
+            unsent: Arc::clone(&unsent),
+            joined: Arc::clone(&joined),
+            buffer: vec![0; MAX_FRAME + 2 * ROOM],
+        };
         let theirs = Arc::clone(&stop);
         let thread = thread::Builder::new()
             .name("packets".to_owned())
             .spawn(move || path.run(&theirs))
             .map_err(StartError::Thread)?;
-        Ok(Self { stop, unsent, thread: Some(thread) })
+        Ok(Self { stop, unsent, joined, thread: Some(thread) })
     }
 
     /// Frames that the kernel did not take: too long for the link, or the link is down.
     pub fn unsent(&self) -> u64 {
         self.unsent.load(Relaxed)
+    }
+
+    /// Frames that came longer than their link takes: several packets in one, joined by the other end of a veth pair
+    /// (TSO, GSO) or by this host (GRO). They fit no tunnel; the joining has to be switched off.
+    pub fn joined(&self) -> u64 {
+        self.joined.load(Relaxed)
     }
 }
 
@@ -114,6 +131,22 @@ impl Drop for LiveForwarder {
 struct Port {
     interface: u32,
     socket: PacketSocket,
+    /// Its MTU in bytes, as it was when a frame was longer; 0 before the first.
+    mtu: usize,
+}
+
+impl Port {
+    /// Whether a frame of this length is more than one packet.
+    fn is_joined(&mut self, length: usize) -> bool {
+        let packet = length.saturating_sub(LONGEST_HEADER);
+        if packet <= self.mtu {
+            return false;
+        }
+        // Asked again, because it may have grown.
+        let mtu = sys::mtu(self.socket.as_fd(), self.interface).ok();
+        self.mtu = mtu.and_then(|mtu| usize::try_from(mtu).ok()).unwrap_or(usize::MAX);
+        packet > self.mtu
+    }
 }
 
 /// What the packet thread works with.
@@ -121,6 +154,7 @@ struct Path {
     worker: Worker,
     ports: Vec<Port>,
     unsent: Arc<AtomicU64>,
+    joined: Arc<AtomicU64>,
     buffer: Vec<u8>,
 }
 
@@ -158,6 +192,9 @@ impl Path {
     }
 
     fn frame(&mut self, port: usize, length: usize) {
+        if self.ports[port].is_joined(length) {
+            self.joined.fetch_add(1, Relaxed);
+        }
         let Some(mut packet) = SliceFrame::new(&mut self.buffer, ROOM, length) else { return };
         let verdict = self.worker.process(&mut packet);
         let leaves_by = match verdict {

@@ -1,17 +1,17 @@
 //! Frames as they are on a link: sent and received past the kernel's own protocols.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, MultiHeaders, SockFlag, SockType, bind, recvfrom, send, sendmmsg,
-    setsockopt, socket, sockopt,
+    AddressFamily, ControlMessageOwned, LinkAddr, MsgFlags, MultiHeaders, RecvMsg, SockFlag, SockType, bind,
+    recvmsg, send, sendmmsg, setsockopt, socket, sockopt,
 };
 
-use super::sys;
+use super::{checksum, sys};
 
 /// The longest frame of any link here, bytes: a packet of 65,535 with its Ethernet header.
 pub const MAX_FRAME: usize = 65_535 + 14;
@@ -57,21 +57,31 @@ impl PacketSocket {
         // Beyond the usual limit only where we may.
         let _ = setsockopt(&socket, sockopt::RcvBuf, &RECEIVE_BYTES)
             .and_then(|()| setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BYTES));
+        setsockopt(&socket, sys::Auxdata, &true)?;
         let address = sys::packet_address(interface)?;
         bind(socket.as_raw_fd(), &address)?;
         Ok(Self { socket })
     }
 
-    /// Reads a frame into `buffer`, without waiting: its length, and which way it went. A longer frame is cut.
+    /// Reads a frame into `buffer`, without waiting: its length, and which way it went. A longer frame is cut. A checksum
+    /// that the sender has left to its network card is finished.
     ///
     /// # Errors
     /// What the kernel says; that the link went down, once.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<(usize, Way)>> {
-        match recvfrom::<LinkAddr>(self.socket.as_raw_fd(), buffer) {
-            Ok((length, address)) => Ok(Some((length, way(address.as_ref())))),
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
-            Err(error) => Err(error.into()),
+        let mut control = Control([0; 64]);
+        let mut slices = [IoSliceMut::new(buffer)];
+        let fd = self.socket.as_raw_fd();
+        let received = recvmsg::<LinkAddr>(fd, &mut slices, Some(&mut control.0), MsgFlags::empty());
+        let (length, way, unfinished) = match received {
+            Ok(message) => (message.bytes, way(message.address.as_ref()), is_unfinished(&message)),
+            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        if unfinished && let Some(frame) = buffer.get_mut(..length) {
+            checksum::finish(frame);
         }
+        Ok(Some((length, way)))
     }
 
     /// Sends a frame; waits a moment where the queue is full.
@@ -128,6 +138,25 @@ impl AsFd for PacketSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Room for one message of the kernel: a header of 16 bytes and a `tpacket_auxdata` of 20, both aligned as it wants.
+#[repr(align(8))]
+struct Control([u8; 64]);
+
+/// Whether the kernel says that the checksum of the frame is not there yet.
+fn is_unfinished(message: &RecvMsg<'_, '_, LinkAddr>) -> bool {
+    let Ok(mut messages) = message.cmsgs() else { return false };
+    messages.any(|message| match message {
+        ControlMessageOwned::Unknown(message) => {
+            let header = message.cmsg_header;
+            // `tp_status` is the first field of `struct tpacket_auxdata` of linux/if_packet.h.
+            let status = message.data_bytes.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+            (header.cmsg_level, header.cmsg_type) == (libc::SOL_PACKET, libc::PACKET_AUXDATA)
+                && status & libc::TP_STATUS_CSUMNOTREADY != 0
+        }
+        _ => false,
+    })
 }
 
 fn way(address: Option<&LinkAddr>) -> Way {

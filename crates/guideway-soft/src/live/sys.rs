@@ -1,9 +1,41 @@
-//! The one call that has no safe wrapper.
+//! The calls that have no safe wrapper.
 
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::libc;
+use nix::net::if_::if_indextoname;
 use nix::sys::socket::{LinkAddr, SockaddrLike};
+
+// The macro makes the call to `setsockopt`, with the pointer and the length of its own value.
+nix::setsockopt_impl!(
+    Auxdata,
+    libc::SOL_PACKET,
+    libc::PACKET_AUXDATA,
+    bool,
+    nix::sys::socket::sockopt::SetBool
+);
+nix::ioctl_readwrite_bad!(interface_mtu, libc::SIOCGIFMTU, libc::ifreq);
+
+/// Has the kernel say with each frame what it has not finished of it (`PACKET_AUXDATA` of packet(7)).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Auxdata;
+
+/// The MTU of an interface, bytes. `socket` is any socket of its network namespace, which is the calling thread's.
+pub(super) fn mtu(socket: BorrowedFd<'_>, interface: u32) -> io::Result<u32> {
+    let name = if_indextoname(interface)?;
+    let mut request =
+        libc::ifreq { ifr_name: [0; libc::IFNAMSIZ], ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_mtu: 0 } };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.to_bytes()) {
+        *to = *from as libc::c_char;
+    }
+    // SAFETY: SIOCGIFMTU reads the name in the request, which has a zero behind it (the kernel's names are shorter than
+    // IFNAMSIZ), and writes its `ifru_mtu`; the request lives until the call returns.
+    unsafe { interface_mtu(socket.as_raw_fd(), &raw mut request) }?;
+    // SAFETY: the call has filled this member, and every value of its bytes is an `i32`.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    u32::try_from(mtu).map_err(io::Error::other)
+}
 
 /// The address of an interface for packet sockets that take every protocol.
 pub(super) fn packet_address(interface: u32) -> io::Result<LinkAddr> {

@@ -187,6 +187,17 @@ impl Link {
         self.set_offload(Offload::Gro, on)
     }
 
+    /// Leaves the checksums of what it sends to whoever takes it, or not, and likewise the cutting of TCP's data into
+    /// packets (TSO, GSO), which takes checksums left. New pairs of the kernel leave both; [`veth_pair`] has neither.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn set_left_undone(&self, checksums: bool, cutting: bool) -> Result<()> {
+        self.set_offload(Offload::Tso, cutting)?;
+        self.set_offload(Offload::Gso, cutting)?;
+        self.set_offload(Offload::Checksum, checksums)
+    }
+
     /// Whether it is on and its other end too.
     ///
     /// # Errors

@@ -38,6 +38,11 @@ impl SoftForwarder {
     pub fn unsent(&self) -> u64 {
         self.live.unsent()
     }
+
+    /// Frames that were several packets in one, and fit no tunnel.
+    pub fn joined(&self) -> u64 {
+        self.live.joined()
+    }
 }
 
 impl Forwarder for SoftForwarder {
