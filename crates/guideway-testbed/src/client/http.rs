@@ -106,7 +106,8 @@ pub(crate) fn get_from_here(
     local: &mut Option<SocketAddr>,
 ) -> io::Result<String> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: testbed\r\n\r\n");
-    ask(connect(server, patience, local)?, &request, 0)?.text()
+    let answer = connect(server, patience, local).and_then(|stream| ask(stream, &request, 0)?.text());
+    answer.map_err(|error| silence(error, patience))
 }
 
 fn request_with(
@@ -116,7 +117,18 @@ fn request_with(
     body_bytes: u64,
 ) -> io::Result<Response> {
     let connected = namespace.run(|| connect(server, STALL, &mut None)).map_err(io::Error::other)?;
-    ask(connected?, head, body_bytes)
+    connected.and_then(|stream| ask(stream, head, body_bytes)).map_err(|error| silence(error, STALL))
+}
+
+/// Says of a step that took longer than `patience` that nobody answered; the kernel calls that a lack of resources, or a
+/// step in progress.
+fn silence(error: io::Error, patience: Duration) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", patience.as_secs_f32()))
+        }
+        _ => error,
+    }
 }
 
 /// A connection of which each step may take `patience`.
@@ -131,7 +143,10 @@ fn connect(server: SocketAddr, patience: Duration, local: &mut Option<SocketAddr
     *local = socket.local_addr()?.as_socket();
     let at_most = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
     if poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)], at_most)? == 0 {
-        return Err(io::Error::new(io::ErrorKind::TimedOut, "no connection in time"));
+        return Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("no connection within {} s", patience.as_secs_f32()),
+        ));
     }
     if let Some(error) = socket.take_error()? {
         return Err(error);
