@@ -27,8 +27,17 @@ pub(crate) struct Forwarder {
 
 #[derive(Debug)]
 enum Held {
-    Soft { live: LiveForwarder },
-    Kernel { balancer: Arc<Balancer>, attachments: Vec<Attachment>, mode: Wish, pins: Pins },
+    /// With whether it was told that packets come joined.
+    Soft {
+        live: LiveForwarder,
+        told_joined: bool,
+    },
+    Kernel {
+        balancer: Arc<Balancer>,
+        attachments: Vec<Attachment>,
+        mode: Wish,
+        pins: Pins,
+    },
 }
 
 /// The forwarder could not be started or ended.
@@ -138,7 +147,7 @@ impl Loaded {
                 let port =
                     |(name, index)| Interface { name, index, mode: "socket".to_owned(), fell_back: None };
                 let ports = interfaces.into_iter().map(port).collect();
-                Ok(Forwarder { plane, held: Held::Soft { live }, ports })
+                Ok(Forwarder { plane, held: Held::Soft { live, told_joined: false }, ports })
             }
             // A kernel's forwarder of the daemon is always pinned.
             (Plane::Kernel(_), None) => Err(ForwarderError::NoInterface),
@@ -191,15 +200,26 @@ impl Forwarder {
     /// Frames that the kernel did not take from the software forwarder.
     pub(crate) fn unsent(&self) -> u64 {
         match &self.held {
-            Held::Soft { live } => live.unsent(),
+            Held::Soft { live, .. } => live.unsent(),
             Held::Kernel { .. } => 0,
+        }
+    }
+
+    /// What there is to say, once, when packets come to the software forwarder joined.
+    pub(crate) fn complaint(&mut self) -> Option<&'static str> {
+        match &mut self.held {
+            Held::Soft { live, told_joined } if !*told_joined && live.joined() > 0 => {
+                *told_joined = true;
+                Some(JOINED)
+            }
+            _ => None,
         }
     }
 
     /// Ends it; the kernel's is taken away or goes on.
     pub(crate) fn end(self, on_exit: OnExit) -> Result<(), ForwarderError> {
         match self.held {
-            Held::Soft { live } => drop(live),
+            Held::Soft { live, .. } => drop(live),
             Held::Kernel { attachments, pins, .. } => {
                 if on_exit == OnExit::Detach {
                     attachments.into_iter().try_for_each(Attachment::detach)?;
@@ -210,6 +230,10 @@ impl Forwarder {
         Ok(())
     }
 }
+
+const JOINED: &str = "packets come joined, longer than the link takes, and fit no tunnel: large uploads stall. With the \
+     software engine nobody may join them: `ethtool -K INTERFACE gro off` here, and over a veth pair \
+     `ethtool -K PEER tso off gso off` at the other end as well";
 
 /// What came of putting the program back at an interface.
 #[derive(Debug)]

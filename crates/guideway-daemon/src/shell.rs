@@ -177,6 +177,9 @@ impl<'a> Shell<'a> {
                 return Asked::End;
             }
             self.forwarder.beat();
+            if let Some(complaint) = self.forwarder.complaint() {
+                self.core.journal.note(Grade::Warning, Kind::Daemon, complaint);
+            }
             let rounds = self.core.advance(now);
             let every = self.core.config.daemon.drift_interval;
             drift::watch(&mut self.core, &mut self.forwarder, every, now);

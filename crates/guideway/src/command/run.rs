@@ -72,7 +72,8 @@ pub(crate) struct Args {
 enum Engine {
     /// The kernel, by XDP
     Xdp,
-    /// This process, on packet sockets: for trying things out
+    /// This process, on packet sockets: for trying things out. Packets must come one by one: over a veth pair
+    /// `ethtool -K PEER tso off gso off` at its other end, else `ethtool -K INTERFACE gro off`
     Soft,
 }
 
