@@ -88,8 +88,10 @@ impl Balancer {
     /// none are, as [`Balancer::load`] does, and pins them. Whether they were there is [`Pins::is_taken`] before.
     ///
     /// # Errors
-    /// As [`Balancer::load`]; [`Error::Layout`] when a pinned map is not of the shape that this version reads.
+    /// As [`Balancer::load`]; [`Error::Layout`] when a pinned map is not of the shape that this version reads,
+    /// [`Error::Elsewhere`] when another network namespace uses these pins.
     pub fn load_pinned(limits: &Limits, flow_key: [u64; 2], pins: &Pins) -> Result<Balancer, Error> {
+        pins.are_of_here()?;
         if !pins.is_taken() {
             // Some are there when a process was killed while it pinned them, or when somebody took others away. What is no
             // map of ours is left alone.

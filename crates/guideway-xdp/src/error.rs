@@ -131,6 +131,21 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
+    /// Pins that another network namespace uses. They were not touched.
+    #[error(
+        "{path} holds a program (id {program}, interface index {index}) that is at no interface of this network \
+         namespace: another namespace uses these pins. Give this one a directory of its own (`--bpffs` of a backend, \
+         `pins` of the balancer); to end what they hold instead, take it away in its own namespace, or remove that file",
+        path = path.display()
+    )]
+    Elsewhere {
+        /// The pin of its link.
+        path: PathBuf,
+        /// The program's id.
+        program: u32,
+        /// The index of its interface, there.
+        index: u32,
+    },
     /// Something below the pin directory.
     #[error("{path}: {reason}", path = path.display())]
     Pin {

@@ -41,6 +41,7 @@ mod sever;
 mod syscall;
 mod tables;
 mod tc;
+mod whereabouts;
 
 pub use balancer::{Action, Balancer, Run};
 pub use error::Error;

@@ -31,12 +31,14 @@ pub fn occupant(interface: &str, index: u32) -> Result<Option<Occupant>, Error> 
     Ok(id.map(|id| Occupant { id, name: name(id) }))
 }
 
-fn name(id: u32) -> String {
+/// The program's name; empty if it has none or the kernel does not tell.
+pub(crate) fn name(id: u32) -> String {
     let program = loaded_programs().flatten().find(|program| program.id() == id);
     program.and_then(|program| program.name_as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-fn program_id(index: u32) -> io::Result<Option<u32>> {
+/// The id of the program at the interface with this index, if there is one.
+pub(crate) fn program_id(index: u32) -> io::Result<Option<u32>> {
     Ok(attached(&link(index)?))
 }
 

@@ -17,6 +17,7 @@ use guideway_forward::record::LAYOUT_VERSION;
 use crate::attach::Mode;
 use crate::error::Error;
 use crate::sever::sever;
+use crate::whereabouts;
 
 /// Where pins lie unless something else is asked for.
 pub const DEFAULT_ROOT: &str = "/sys/fs/bpf/guideway";
@@ -78,6 +79,11 @@ impl Pins {
             fs::remove_file(&path)
                 .map_err(|error| Error::Pin { path, reason: format!("removing it failed: {error}") })
         })
+    }
+
+    /// Refuses pins whose programs are at interfaces of another network namespace.
+    pub(crate) fn are_of_here(&self) -> Result<(), Error> {
+        whereabouts::check(&self.directory, |name| index_of(name).is_some())
     }
 
     /// The interfaces at which links are pinned here, by index.

@@ -8,12 +8,14 @@ use std::path::Path;
 
 use nix::libc;
 
-/// What the kernel is asked to do: commands that read their attributes and write none of them.
+/// What the kernel is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Command {
     MapCreate = 0,
     ProgLoad = 5,
     ObjGet = 7,
+    InfoByFd = 15,
+    ProgQuery = 16,
     LinkUpdate = 29,
     LinkDetach = 34,
 }
@@ -22,10 +24,10 @@ pub(crate) enum Command {
 ///
 /// # Safety
 /// Every byte of it is initialised, and every address in it is of memory that outlives the call and is as long as the
-/// attributes say.
+/// attributes say. For [`ask`], any bytes are a value of it, and that memory may be written.
 pub(crate) unsafe trait Attributes {}
 
-/// Asks, and gives what the kernel answers: a descriptor or 0.
+/// Asks by a command that writes none of its attributes, and gives what the kernel answers: a descriptor or 0.
 pub(crate) fn call<T: Attributes>(command: Command, attributes: &T) -> io::Result<i32> {
     // SAFETY: the kernel reads as many bytes as are said, of a struct that is as `Attributes` promises.
     let result = unsafe {
@@ -40,6 +42,21 @@ pub(crate) fn call<T: Attributes>(command: Command, attributes: &T) -> io::Resul
         Ok(value) if value >= 0 => Ok(value),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Asks by [`Command::InfoByFd`] or [`Command::ProgQuery`]: the kernel writes its answer into the attributes, and into the
+/// memory that they name.
+pub(crate) fn ask<T: Attributes>(command: Command, attributes: &mut T) -> io::Result<()> {
+    // SAFETY: the kernel reads and writes as many bytes as are said, of a struct that is as `Attributes` promises.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command as libc::c_long,
+            std::ptr::from_mut(attributes),
+            size_of::<T>() as libc::c_uint,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Asks for a descriptor: by [`Command::MapCreate`], [`Command::ProgLoad`] or [`Command::ObjGet`].

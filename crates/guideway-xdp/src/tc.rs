@@ -14,6 +14,11 @@ use crate::balancer::describe;
 use crate::end::error_code;
 use crate::error::Error;
 
+/// The kernel's number of the hook where packets come in, for links (`BPF_TCX_INGRESS`).
+pub(crate) const INGRESS: u32 = 46;
+/// The one where they leave (`BPF_TCX_EGRESS`).
+pub(crate) const EGRESS: u32 = 47;
+
 /// An interface and a direction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {

@@ -95,6 +95,41 @@ fn a_program_outlives_its_process_is_replaced_in_place_and_leaves_foreign_ones_a
 }
 
 #[test]
+fn pins_that_another_network_namespace_uses_are_refused_and_left_alone() {
+    apart(|root| {
+        let pins = Pins::new(&root).unwrap();
+        let first = Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap();
+        let attachment = first.attach("lo", Wish::Auto).unwrap();
+        let before = occupant("lo", LOOPBACK).unwrap().unwrap();
+        let held = pins.clone();
+        // A thread that shares the mounts, and has a loopback interface with the same index.
+        let other = std::thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            let refused = Balancer::load_pinned(&LIMITS, [3, 4], &held).map(drop);
+            let foreign = occupant("lo", LOOPBACK).unwrap();
+            // With a program of its own there it is no other's either.
+            let own = Balancer::load(&LIMITS, [5, 6]).unwrap();
+            let _own = own.attach("lo", Wish::Auto).unwrap();
+            (refused, foreign, Balancer::load_pinned(&LIMITS, [3, 4], &held).map(drop))
+        });
+        let (refused, there, again) = other.join().unwrap();
+        for refused in [refused, again] {
+            match refused {
+                Err(Error::Elsewhere { program, index, .. }) => {
+                    assert_eq!((program, index), (before.id, LOOPBACK));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(there, None);
+        assert_eq!(occupant("lo", LOOPBACK).unwrap().unwrap(), before);
+        assert!(first.is_attached(&attachment).unwrap());
+        attachment.detach().unwrap();
+        pins.remove().unwrap();
+    });
+}
+
+#[test]
 fn a_grace_period_ends_by_itself() {
     let balancer = match Balancer::load(&LIMITS, [1, 2]) {
         Err(Error::NotPermitted) if std::env::var_os("GUIDEWAY_REQUIRE_PRIVILEGES").is_none() => return,

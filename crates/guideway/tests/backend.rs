@@ -212,6 +212,42 @@ fn a_record_of_another_namespace_is_not_taken_for_this_ones() {
     host.expect(0, "backend down");
 }
 
+/// Both hosts' interfaces have the same index, and each names its own record.
+#[test]
+fn pins_of_another_namespace_are_refused_and_left_alone() {
+    let (Some(host), Some(other)) = (Host::new("first"), Host::new("second")) else { return };
+    let shared = format!("--bpffs {}/bpf --run-dir {}/run", host.places.display(), other.places.display());
+    let second = |line: &str| {
+        let line = format!("{line} {shared}");
+        let program = Program::new(env!("CARGO_BIN_EXE_guideway")).args(line.split_whitespace());
+        let output = program.run(&other.namespace, PATIENCE).unwrap();
+        (output.status.code(), output.stdout + &output.stderr)
+    };
+    for hook in ["native", "generic", "tc"] {
+        host.expect(0, &up(&format!("--attach {hook}")));
+        let before = (other.programs(), other.addresses());
+        for line in [
+            "backend up --vip 192.0.2.77 --listen-on net0",
+            "backend up --vip 192.0.2.77 --listen-on net0 --attach tc",
+            "backend doctor --vip 192.0.2.10 --listen-on net0",
+        ] {
+            let (code, printed) = second(line);
+            assert_eq!(code, Some(1), "{hook}, {line}: {printed}");
+            assert!(printed.contains("another namespace uses these pins"), "{hook}, {line}: {printed}");
+        }
+        assert_eq!((other.programs(), other.addresses()), before, "{hook}");
+        assert!(!other.places.join("run/backend.json").exists());
+        // The first one is whole, and can be set up again.
+        let doctor = host.expect(0, "backend doctor");
+        assert!(doctor.contains(&format!("on net0, {hook}")) && doctor.contains("at most 1408"), "{doctor}");
+    }
+    host.expect(0, "backend down");
+    host.has_no_leftovers();
+    // They are nobody's now.
+    assert_eq!(second(&up("")).0, Some(0));
+    assert_eq!(second("backend down").0, Some(0));
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_is_changed() {
     let Some(host) = Host::new("nonsense") else { return };

@@ -9,12 +9,13 @@ use aya::programs::links::FdLink;
 use aya::programs::xdp::{XdpLink, XdpMode};
 use aya::programs::{ProgramError, TcAttachType};
 
-use super::{CLAMP, Decapsulator, TC, error_code};
+use super::{CLAMP, Decapsulator, TC, XDP, error_code};
 use crate::balancer::describe;
 use crate::error::Error;
-use crate::occupant::{Occupant, occupant};
+use crate::occupant::{Occupant, name, occupant};
 use crate::sever::sever;
 use crate::tc;
+use crate::whereabouts::{self, Whereabouts};
 
 /// Where the decapsulator runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,12 +210,19 @@ fn file_name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
-/// The pins of links in a directory; what else is there are maps.
+/// Whether a pin of this name is a link's; what else is there are maps.
+fn is_link(name: &str) -> bool {
+    let hook = |hook: Hook| name.strip_prefix(hook.as_str()).is_some_and(|rest| rest.starts_with('-'));
+    name.starts_with(CLAMP_PREFIX) || Hook::ALL.into_iter().any(hook)
+}
+
+/// Refuses the pins of another network namespace.
+pub(super) fn are_of_here(pins: &Path) -> Result<(), Error> {
+    whereabouts::check(pins, is_link)
+}
+
+/// The pins of links in a directory.
 fn pinned_links(pins: &Path) -> Result<Vec<PathBuf>, Error> {
-    let prefixes = Hook::ALL.map(|hook| format!("{}-", hook.as_str()));
-    let is_link = |name: &str| {
-        name.starts_with(CLAMP_PREFIX) || prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()))
-    };
     let entries = fs::read_dir(pins).map_err(|error| tc::pin_error(pins, &error))?;
     let paths = entries.flatten().map(|entry| entry.path());
     Ok(paths.filter(|path| is_link(file_name(path))).collect())
@@ -254,8 +262,10 @@ fn attach_error(interface: &str, hook: Hook, error: &ProgramError) -> Error {
 /// Takes away what [`Decapsulator::attach`] left with these pins: the programs, and then their maps.
 ///
 /// # Errors
-/// [`Error::Pin`] when a pin cannot be removed, [`Error::Attach`] when a filter cannot.
+/// [`Error::Elsewhere`] when another network namespace uses these pins, [`Error::Pin`] when a pin cannot be removed,
+/// [`Error::Attach`] when a filter cannot.
 pub fn detach(pins: &Path, interface: &str, egress: &str) -> Result<(), Error> {
+    are_of_here(pins)?;
     if !tc::has_links() {
         for (name, interface, attach) in
             [(TC, interface, TcAttachType::Ingress), (CLAMP, egress, TcAttachType::Egress)]
@@ -281,21 +291,60 @@ pub fn detach(pins: &Path, interface: &str, egress: &str) -> Result<(), Error> {
 }
 
 /// Where the decapsulator with these pins runs, on the interface with this name.
-pub fn attached(pins: &Path, interface: &str) -> Option<Hook> {
-    let index = index_of(interface).ok()?;
-    if !tc::has_links() {
+///
+/// # Errors
+/// [`Error::Elsewhere`] when another network namespace uses these pins, [`Error::Pin`].
+pub fn attached(pins: &Path, interface: &str) -> Result<Option<Hook>, Error> {
+    let Ok(index) = index_of(interface) else { return Ok(None) };
+    are_of_here(pins)?;
+    for hook in Hook::ALL {
         // A filter has no pin, the maps have.
-        let xdp = [Hook::Native, Hook::Generic].into_iter();
-        return xdp
-            .chain([Hook::Tc])
-            .find(|hook| *hook == Hook::Tc || pins.join(link_name(*hook, index)).exists());
+        let filter = hook == Hook::Tc && !tc::has_links() && pins.exists();
+        if filter || is_at(&pins.join(link_name(hook, index)), index)? {
+            return Ok(Some(hook));
+        }
     }
-    Hook::ALL.into_iter().find(|hook| pins.join(link_name(*hook, index)).exists())
+    Ok(None)
 }
 
 /// Whether the clamp with these pins is on the interface with this name.
-pub fn is_clamped(pins: &Path, egress: &str) -> bool {
-    let Ok(index) = index_of(egress) else { return false };
+///
+/// # Errors
+/// [`Error::Pin`].
+pub fn is_clamped(pins: &Path, egress: &str) -> Result<bool, Error> {
+    let Ok(index) = index_of(egress) else { return Ok(false) };
     // A filter has no pin, the maps have.
-    if tc::has_links() { pins.join(clamp_name(index)).exists() } else { pins.exists() }
+    if tc::has_links() { is_at(&pins.join(clamp_name(index)), index) } else { Ok(pins.exists()) }
+}
+
+/// Whether a link is pinned there whose program is at this interface.
+fn is_at(pin: &Path, index: u32) -> Result<bool, Error> {
+    Ok(pin.exists() && whereabouts::whereabouts(pin)? == Whereabouts::Here(index))
+}
+
+/// The programs by the names of ours that are at these interfaces, whatever holds them, by name and interface. After
+/// [`detach`], these are pinned elsewhere.
+///
+/// # Errors
+/// [`Error::Attach`] when the kernel does not tell.
+pub fn leftovers(interface: &str, egress: &str) -> Result<Vec<(String, String)>, Error> {
+    let mut found = Vec::new();
+    if let Ok(index) = index_of(interface) {
+        let xdp = occupant(interface, index)?.map(|occupant| occupant.name);
+        found.extend(xdp.filter(|name| name == XDP).map(|name| (name, interface.to_owned())));
+    }
+    if !tc::has_links() {
+        return Ok(found);
+    }
+    for (own, interface, attach) in [(TC, interface, tc::INGRESS), (CLAMP, egress, tc::EGRESS)] {
+        let Ok(index) = index_of(interface) else { continue };
+        let there = whereabouts::classifiers(index, attach).map_err(|error| Error::Attach {
+            interface: interface.to_owned(),
+            mode: Hook::Tc.as_str(),
+            reason: format!("the kernel does not tell what is attached: {error}"),
+        })?;
+        let names = there.into_iter().map(|classifier| name(classifier.program));
+        found.extend(names.filter(|name| name == own).map(|name| (name, interface.to_owned())));
+    }
+    Ok(found)
 }

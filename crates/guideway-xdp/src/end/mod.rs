@@ -2,7 +2,7 @@
 
 mod attach;
 
-pub use attach::{Attached, Hook, Wish, attached, detach, is_clamped};
+pub use attach::{Attached, Hook, Wish, attached, detach, is_clamped, leftovers};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -80,10 +80,13 @@ impl Decapsulator {
     /// outlive the process; what is not there yet is made.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`], [`Error::Refused`], [`Error::Load`], [`Error::Map`].
+    /// [`Error::Elsewhere`] when another network namespace uses these pins, [`Error::NotPermitted`], [`Error::Refused`],
+    /// [`Error::Load`], [`Error::Map`].
     pub fn load(pins: Option<&Path>) -> Result<Decapsulator, Error> {
         let mut loader = EbpfLoader::new();
         if let Some(pins) = pins {
+            // Before its maps: they are what would be another's.
+            attach::are_of_here(pins)?;
             for map in [ADDRESSES, SOURCES, SETTINGS, COUNTS, CLAMP_COUNTS] {
                 loader.map_pin_path(map, pins.join(map));
             }

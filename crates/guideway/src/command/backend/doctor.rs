@@ -191,7 +191,15 @@ fn settings(listen_on: &str) -> Result<Vec<Finding>, Failure> {
 /// `expected`: `up` has put a decapsulator there.
 fn programs(places: &Places, host: &Host, listen_on: &str, expected: bool) -> Vec<Finding> {
     let pins = places.pins();
-    let Some(hook) = end::attached(&pins, listen_on).filter(|_| pins.is_dir()) else {
+    let hook = match end::attached(&pins, listen_on) {
+        Ok(hook) => hook,
+        // The cause names the remedy.
+        Err(error) => {
+            let what = format!("no decapsulator on {listen_on} is the one of {}", pins.display());
+            return vec![Finding::fail(what, error.to_string())];
+        }
+    };
+    let Some(hook) = hook else {
         let mut findings = vec![if expected {
             Finding::fail(
                 format!("the decapsulator is no longer on {listen_on}: was the interface made anew?"),
@@ -271,7 +279,7 @@ fn meaning(name: &str) -> &'static str {
 /// Whether clients are told of segments that fit.
 fn clamp(places: &Places, host: &Host, told: &Record) -> Finding {
     let (egress, mtu) = (&told.egress, host.interface.mtu);
-    if !end::is_clamped(&places.pins(), egress) {
+    if !matches!(end::is_clamped(&places.pins(), egress), Ok(true)) {
         return Finding::warn(
             format!("segments announced at {egress} are not lowered: full ones will not fit the tunnel"),
             "`guideway backend up`",
