@@ -249,6 +249,42 @@ fn pins_of_another_namespace_are_refused_and_left_alone() {
 }
 
 #[test]
+fn the_record_tells_where_the_pins_are_and_down_claims_nothing_that_it_did_not_do() {
+    let Some(host) = Host::new("pins") else { return };
+    let (run, bpf) = (host.places.join("run"), host.places.join("bpf/made/anew"));
+    let guideway = |code: i32, line: String| {
+        let line = format!("{line} --run-dir {}", run.display());
+        let program = Program::new(env!("CARGO_BIN_EXE_guideway")).args(line.split_whitespace());
+        let output = program.run(&host.namespace, PATIENCE).unwrap();
+        let printed = output.stdout + &output.stderr;
+        assert_eq!(output.status.code(), Some(code), "{line}: {printed}");
+        printed
+    };
+    let before = (host.addresses(), host.settings());
+    let ordinary = guideway(1, up(&format!("--bpffs {}/ordinary", host.places.display())));
+    assert!(ordinary.contains("mkdir -p") && ordinary.contains("mount -t bpf"), "{ordinary}");
+    assert!(!host.places.join("ordinary").exists());
+    for hook in ["native", "tc"] {
+        // The directory is made.
+        guideway(0, up(&format!("--attach {hook} --bpffs {}", bpf.display())));
+        let again = guideway(0, up(""));
+        assert!(again.contains("replaced our own"), "{again}");
+        let two = guideway(1, up(&format!("--bpffs {}/bpf", host.places.display())));
+        assert!(two.contains("made/anew already"), "{two}");
+        let doctor = guideway(0, "backend doctor".to_owned());
+        assert!(doctor.contains(&format!("on net0, {hook}")), "{doctor}");
+        let up_now = host.addresses();
+        let wrong = guideway(1, format!("backend down --bpffs {}/bpf", host.places.display()));
+        assert!(wrong.contains("is still at net0") && !wrong.contains("took"), "{wrong}");
+        assert_eq!(host.addresses(), up_now, "nothing was changed");
+        let down = guideway(0, "backend down".to_owned());
+        assert!(down.contains("took the decapsulator off net0"), "{down}");
+        assert!(!host.programs().contains("xdp") && !bpf.join("guideway-backend").exists());
+        assert_eq!((host.addresses(), host.settings()), before);
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_before_anything_is_changed() {
     let Some(host) = Host::new("nonsense") else { return };
     let before = (host.addresses(), host.settings());

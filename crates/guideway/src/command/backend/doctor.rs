@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::IpAddr;
+use std::path::Path;
 
 use guideway_forward::tunnel_end::{EndOutcome, Role};
 use guideway_xdp::end::{self, Decapsulator};
@@ -79,7 +80,9 @@ impl Finding {
 }
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
-    let told = Record::of_here(&args.places.record())?.unwrap_or_default();
+    let told = Record::of_here(&args.places.record())?;
+    let pins = args.places.pins(told.as_ref())?;
+    let told = told.unwrap_or_default();
     let vips = if args.vips.is_empty() { told.vips.clone() } else { args.vips.clone() };
     let listen_on = args.listen_on.clone().unwrap_or_else(|| told.listen_on.clone());
     if vips.is_empty() || listen_on.is_empty() {
@@ -93,9 +96,9 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     if vips.iter().any(IpAddr::is_ipv4) {
         findings.extend(settings(&listen_on)?);
     }
-    findings.extend(programs(&args.places, &host, &listen_on, told.listen_on == listen_on));
+    findings.extend(programs(&pins, &host, &listen_on, told.listen_on == listen_on));
     if !told.listen_on.is_empty() {
-        findings.push(clamp(&args.places, &host, &told));
+        findings.push(clamp(&pins, &host, &told));
     }
     let failed = findings.iter().any(|finding| finding.grade == Grade::Fail);
     if args.json {
@@ -189,9 +192,8 @@ fn settings(listen_on: &str) -> Result<Vec<Finding>, Failure> {
 }
 
 /// `expected`: `up` has put a decapsulator there.
-fn programs(places: &Places, host: &Host, listen_on: &str, expected: bool) -> Vec<Finding> {
-    let pins = places.pins();
-    let hook = match end::attached(&pins, listen_on) {
+fn programs(pins: &Path, host: &Host, listen_on: &str, expected: bool) -> Vec<Finding> {
+    let hook = match end::attached(pins, listen_on) {
         Ok(hook) => hook,
         // The cause names the remedy.
         Err(error) => {
@@ -220,7 +222,7 @@ fn programs(places: &Places, host: &Host, listen_on: &str, expected: bool) -> Ve
         return findings;
     };
     let mut findings = vec![Finding::ok(format!("the decapsulator is on {listen_on}, {}", hook.as_str()))];
-    match Decapsulator::load(Some(&pins)) {
+    match Decapsulator::load(Some(pins)) {
         Ok(programs) => {
             findings.extend(ends(&programs));
             findings.extend(counts(&programs));
@@ -277,9 +279,9 @@ fn meaning(name: &str) -> &'static str {
 }
 
 /// Whether clients are told of segments that fit.
-fn clamp(places: &Places, host: &Host, told: &Record) -> Finding {
+fn clamp(pins: &Path, host: &Host, told: &Record) -> Finding {
     let (egress, mtu) = (&told.egress, host.interface.mtu);
-    if !matches!(end::is_clamped(&places.pins(), egress), Ok(true)) {
+    if !matches!(end::is_clamped(pins, egress), Ok(true)) {
         return Finding::warn(
             format!("segments announced at {egress} are not lowered: full ones will not fit the tunnel"),
             "`guideway backend up`",

@@ -1,6 +1,7 @@
 //! `guideway backend down`.
 
 use std::io::{ErrorKind, Write};
+use std::path::Path;
 
 use guideway_xdp::end;
 use serde_json::json;
@@ -36,9 +37,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
-    let (path, pins) = (args.places.record(), args.places.pins());
+    let path = args.places.record();
     let mut log = Log::new(screen, args.json);
-    let Some(record) = Record::of_here(&path)? else {
+    let record = Record::of_here(&path)?;
+    let pins = args.places.pins(record.as_ref())?;
+    let Some(record) = record else {
         if pins.exists() {
             return Err(Failure::failed(format_args!(
                 "programs are pinned in {}, and no record {} tells what else was set up: run `guideway backend up` as \
@@ -53,10 +56,18 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         log.end(json!({}))?;
         return Ok(Outcome::Ok);
     };
+    let pinned = pins.exists();
+    if !pinned {
+        // Before anything is changed: what runs is pinned elsewhere.
+        has_no_programs(&record, &pins)?;
+    }
     let addresses = addresses(&record, &mut log)?;
     let settings = settings(&record, &mut log)?;
     end::detach(&pins, &record.listen_on, &record.egress).map_err(Failure::failed)?;
-    log.tell(Change::Detached { interface: record.listen_on.clone() })?;
+    has_no_programs(&record, &pins)?;
+    if pinned {
+        log.tell(Change::Detached { interface: record.listen_on.clone() })?;
+    }
     if !(addresses && settings) {
         return Err(Failure::failed("not everything could be taken away; the record stays, for another try"));
     }
@@ -64,6 +75,18 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         .map_err(|error| Failure::failed(format_args!("can't remove {}: {error}", path.display())))?;
     log.end(json!({}))?;
     Ok(Outcome::Ok)
+}
+
+/// Asks the kernel whether the programs are gone.
+fn has_no_programs(record: &Record, pins: &Path) -> Result<(), Failure> {
+    let left = end::leftovers(&record.listen_on, &record.egress).map_err(Failure::failed)?;
+    left.first().map_or(Ok(()), |(program, interface)| {
+        Err(Failure::failed(format_args!(
+            "the program `{program}` is still at {interface}, and is not pinned in {}: name the directory that `up` was \
+             given (--bpffs); the record stays, for another try",
+            pins.display()
+        )))
+    })
 }
 
 /// Whether all of them are gone.

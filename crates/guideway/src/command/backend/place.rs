@@ -4,18 +4,23 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
 
+use super::record::Record;
 use crate::failure::Failure;
 
 /// The version of what is pinned; programs of another one do not read it.
 const LAYOUT: &str = "v1";
 
+/// Where BPF file systems are, unless something else is asked for.
+const BPFFS: &str = "/sys/fs/bpf";
+
 /// Places that tests and unusual hosts change.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Places")]
 pub(crate) struct Places {
-    /// A directory of a BPF file system: programs and maps are pinned below it
-    #[arg(long, value_name = "DIR", default_value = "/sys/fs/bpf")]
-    bpffs: PathBuf,
+    /// A directory of a BPF file system, made if need be: programs and maps are pinned below it; unless given, the one
+    /// that `up` was told, else /sys/fs/bpf
+    #[arg(long, value_name = "DIR")]
+    bpffs: Option<PathBuf>,
     /// Where to keep the record of what was made
     #[arg(long, value_name = "DIR", default_value = "/run/guideway")]
     run_dir: PathBuf,
@@ -27,26 +32,41 @@ impl Places {
         self.run_dir.join("backend.json")
     }
 
-    /// The directory of pinned maps and links.
-    pub(crate) fn pins(&self) -> PathBuf {
-        self.bpffs.join("guideway-backend").join(LAYOUT)
+    /// The directory of the BPF file system: what was asked for now, else what the record tells of.
+    pub(crate) fn bpffs(&self, record: Option<&Record>) -> Result<PathBuf, Failure> {
+        let told = record.and_then(|record| record.bpffs.clone());
+        let path = self.bpffs.clone().or(told).unwrap_or_else(|| BPFFS.into());
+        // It is kept in the record, and read by processes that were started elsewhere.
+        std::path::absolute(&path)
+            .map_err(|error| Failure::failed(format_args!("{} (--bpffs): {error}", path.display())))
     }
 
-    /// Makes the directory of pins.
-    pub(crate) fn make_pins(&self) -> Result<PathBuf, Failure> {
-        let at = self.bpffs.display();
-        let kind = statfs(&self.bpffs).map_err(|error| {
-            Failure::failed(format_args!("can't look at {at} (--bpffs): {}", error.desc()))
-        })?;
-        if kind.filesystem_type() != BPF_FS_MAGIC {
-            return Err(Failure::failed(format_args!(
-                "{at} is in no BPF file system; mount one (`mount -t bpf bpf {at}`) or name another (--bpffs)"
-            )));
-        }
-        let pins = self.pins();
-        std::fs::create_dir_all(&pins).map_err(|error| cannot_make(&pins, &error))?;
-        Ok(pins)
+    /// The directory of pinned maps and links.
+    pub(crate) fn pins(&self, record: Option<&Record>) -> Result<PathBuf, Failure> {
+        Ok(pins_below(&self.bpffs(record)?))
     }
+}
+
+/// The directory of pinned maps and links in this one of a BPF file system.
+pub(crate) fn pins_below(bpffs: &Path) -> PathBuf {
+    bpffs.join("guideway-backend").join(LAYOUT)
+}
+
+/// Makes the directory of pins, and those above it, where they are in a BPF file system.
+pub(crate) fn make_pins(bpffs: &Path) -> Result<PathBuf, Failure> {
+    let at = bpffs.display();
+    let there = bpffs.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let kind = statfs(there)
+        .map_err(|error| Failure::failed(format_args!("can't look at {at} (--bpffs): {}", error.desc())))?;
+    if kind.filesystem_type() != BPF_FS_MAGIC {
+        let make = if there == bpffs { String::new() } else { format!("mkdir -p {at} && ") };
+        return Err(Failure::failed(format_args!(
+            "{at} is in no BPF file system; mount one (`{make}mount -t bpf bpf {at}`) or name another (--bpffs)"
+        )));
+    }
+    let pins = pins_below(bpffs);
+    std::fs::create_dir_all(&pins).map_err(|error| cannot_make(&pins, &error))?;
+    Ok(pins)
 }
 
 fn cannot_make(path: &Path, error: &std::io::Error) -> Failure {

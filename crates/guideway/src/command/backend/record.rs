@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,10 @@ use crate::failure::Failure;
 pub(crate) struct Record {
     /// The network namespace, as `/proc/self/ns/net` names it.
     pub(crate) namespace: String,
+    /// The directory of a BPF file system below which programs and maps are pinned; none where a version that kept no
+    /// account of it has written the record.
+    #[serde(default)]
+    pub(crate) bpffs: Option<PathBuf>,
     /// The interface that packets come by.
     pub(crate) listen_on: String,
     /// The interface that answers leave by.

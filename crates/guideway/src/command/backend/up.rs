@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::change::{Change, Log};
 use super::host::Host;
-use super::place::Places;
+use super::place::{Places, make_pins, pins_below};
 use super::record::Record;
 use super::setup::Setup;
 use super::sysctl;
@@ -90,15 +90,25 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
             before.listen_on
         )));
     }
+    let bpffs = args.places.bpffs(before.as_ref())?;
+    let held = before.as_ref().and_then(|before| before.bpffs.as_ref());
+    if let Some(held) = held.filter(|held| **held != bpffs && pins_below(held).exists()) {
+        return Err(Failure::failed(format_args!(
+            "this host is a backend with programs pinned below {} already: leave --bpffs away, or `guideway backend down` \
+             first",
+            held.display()
+        )));
+    }
     let mut log = Log::new(screen, args.json);
     let mut record = Record {
+        bpffs: Some(bpffs.clone()),
         listen_on: setup.listen_on.clone(),
         egress: setup.egress().to_owned(),
         vips: setup.vips.clone(),
         clamp,
         ..before.clone().unwrap_or_else(Record::new)
     };
-    let hook = programs(args, setup, &ends, &mut record, before, &mut log)?;
+    let hook = programs(args, setup, &ends, &make_pins(&bpffs)?, &mut record, before, &mut log)?;
     if setup.vips.iter().any(IpAddr::is_ipv4) {
         settings(&mut record, &mut log, &path)?;
     }
@@ -130,14 +140,14 @@ fn programs(
     args: &Args,
     setup: &Setup,
     ends: &[IpAddr],
+    pins: &Path,
     record: &mut Record,
     before: Option<Record>,
     log: &mut Log<'_>,
 ) -> Result<Hook, Failure> {
     let path = args.places.record();
-    let pins = args.places.make_pins()?;
     let attach = |record: &mut Record| {
-        let mut programs = Decapsulator::load(Some(&pins)).map_err(Failure::failed)?;
+        let mut programs = Decapsulator::load(Some(pins)).map_err(Failure::failed)?;
         let sources = setup.sources.iter().map(|source| (source.addr(), source.prefix_len()));
         programs.set_sources(&sources.collect()).map_err(Failure::failed)?;
         programs.set(&setup.settings(record.clamp)).map_err(Failure::failed)?;
@@ -151,7 +161,7 @@ fn programs(
         Some(before) => drop(before.write(&path)),
         // Nothing runs that would need what was pinned just now.
         None => {
-            drop(end::detach(&pins, &setup.listen_on, setup.egress()));
+            drop(end::detach(pins, &setup.listen_on, setup.egress()));
             drop(std::fs::remove_file(&path));
         }
     })?;
