@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use guideway_control::config::Config;
+use guideway_control::config::{self, Config};
 use guideway_control::controller::spec::{Admin, BackendSpec, Health, ServiceSpec};
 use guideway_control::overrides::AdminState;
 
@@ -40,6 +40,11 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
         match known {
             Some(known) => compare(known, wanted, &mut service),
             None => service.backends_added = wanted.backends.iter().map(|b| b.identity.clone()).collect(),
+        }
+        if let (Some(before), Some(after)) = (of_name(&core.config, name), of_name(config, name)) {
+            let settings = words(before).into_iter().zip(words(after));
+            let differing = settings.filter(|(before, after)| before != after);
+            service.settings.extend(differing.map(|((key, old), (_, new))| format!("{key}: {old} -> {new}")));
         }
         if health_differs() && known.is_some() {
             service.settings.push("health: the checks change".to_owned());
@@ -79,29 +84,53 @@ fn planned(name: &str, action: &str) -> PlannedService {
 }
 
 /// How a service is checked.
-fn of_service<'a>(config: &'a Config, name: &str) -> Option<&'a guideway_control::config::Health> {
-    config.services.iter().find(|service| service.name == name)?.health.as_ref()
+fn of_service<'a>(config: &'a Config, name: &str) -> Option<&'a config::Health> {
+    of_name(config, name)?.health.as_ref()
+}
+
+fn of_name<'a>(config: &'a Config, name: &str) -> Option<&'a config::Service> {
+    config.services.iter().find(|service| service.name == name)
+}
+
+/// The settings that two specifications of a service can differ in, by the keys and words of the file.
+fn words(service: &config::Service) -> Vec<(&'static str, String)> {
+    let size = match (service.table_size_auto, service.table_size) {
+        (true, slots) => format!("auto ({slots} slots)"),
+        (false, slots) => slots.to_string(),
+    };
+    let idle = format!("{}s", service.idle.as_secs());
+    let quic = service.quic.as_ref().map_or_else(
+        || "none".to_owned(),
+        |quic| format!("{} bytes from byte {}", quic.server_id_length, quic.server_id_offset),
+    );
+    vec![
+        ("table_size", size),
+        ("policy", service.policy.to_string()),
+        ("hash_key", service.hash_key.to_string()),
+        ("fragments", service.fragments.to_string()),
+        ("orphans", service.orphans.to_string()),
+        ("no_backend", service.no_backend.to_string()),
+        ("all_down", service.all_down.to_string()),
+        ("udp", service.udp.to_string()),
+        ("track", service.track.to_string()),
+        ("idle", idle),
+        ("quic server ids", quic),
+    ]
 }
 
 fn compare(before: &ServiceSpec, after: &ServiceSpec, into: &mut PlannedService) {
-    let mut setting = |key: &str, before: String, after: String| {
-        if before != after {
-            into.settings.push(format!("{key}: {before} -> {after}"));
-        }
-    };
     let places = |spec: &ServiceSpec| {
         let mut places: Vec<String> = spec.listen.iter().map(ToString::to_string).collect();
         places.sort();
         places.join(" ")
     };
-    setting("listen", places(before), places(after));
-    setting("table size", format!("{:?}", before.table.size), format!("{:?}", after.table.size));
-    setting("policy", format!("{:?}", before.table.rule), format!("{:?}", after.table.rule));
-    setting("seed", format!("{:016x}", before.table.seed), format!("{:016x}", after.table.seed));
-    setting("all_down", format!("{:?}", before.all_down), format!("{:?}", after.all_down));
-    setting("idle_tcp", before.tcp_idle_seconds.to_string(), after.tcp_idle_seconds.to_string());
-    setting("idle_udp", before.udp_idle_seconds.to_string(), after.udp_idle_seconds.to_string());
-    setting("packets", format!("{:?}", before.policy), format!("{:?}", after.policy));
+    let (old, new) = (places(before), places(after));
+    if old != new {
+        into.settings.push(format!("listen: {old} -> {new}"));
+    }
+    if before.table.seed != after.table.seed {
+        into.settings.push(format!("seed: {:016x} -> {:016x}", before.table.seed, after.table.seed));
+    }
     let by_name = |spec: &ServiceSpec| -> BTreeMap<String, BackendSpec> {
         spec.backends.iter().map(|backend| (backend.identity.clone(), backend.clone())).collect()
     };
@@ -134,4 +163,50 @@ fn differences(old: &BackendSpec, new: &BackendSpec) -> Vec<String> {
         list.push("tunnel".to_owned());
     }
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::Request;
+
+    use crate::api::model::Plan;
+    use crate::in_process::Api;
+
+    #[test]
+    fn settings_are_told_in_the_words_of_the_file() {
+        let mut api = Api::new().unwrap();
+        let file = r#"
+            flow_table = { entries = 4096 }
+            underlay = { source_v4 = "10.0.1.1" }
+            [[service]]
+            name = "web"
+            vip = ["192.0.2.10"]
+            port = 80
+            protocol = "tcp"
+            table_size = 1009
+            policy = "rendezvous-table"
+            all_down = "reject"
+            hash_key = "source"
+            track = "always"
+            idle_tcp = "5m"
+            backend = [
+              { name = "be1", address = "10.0.0.1" },
+              { name = "be2", address = "10.0.0.2", weight = 2 },
+            ]
+        "#;
+        let answer = api.ask(Request::post("/v1/plan").body(Body::from(file)).unwrap());
+        let plan: Plan = serde_json::from_slice(answer.body()).unwrap();
+        assert_eq!(
+            plan.services[0].settings,
+            [
+                "table_size: auto (251 slots) -> 1009",
+                "policy: maglev -> rendezvous-table",
+                "hash_key: 5-tuple -> source",
+                "all_down: last-resort -> reject",
+                "track: unsettled -> always",
+                "idle: 900s -> 300s",
+            ]
+        );
+    }
 }
