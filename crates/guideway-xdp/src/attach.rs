@@ -10,7 +10,7 @@ use aya::programs::xdp::{XdpLink, XdpMode};
 use crate::balancer::{Balancer, cannot_tell, describe};
 use crate::error::Error;
 use crate::occupant::{Occupant, occupant};
-use crate::peer::peer;
+use crate::peer::{joined_by_peer, peer};
 use crate::sever::sever;
 
 /// How the program runs at an interface.
@@ -105,7 +105,11 @@ impl Balancer {
                 Ok(link) => (Mode::Native, None, link),
                 Err(native) => {
                     let link = self.link(interface, index, Mode::Generic)?;
-                    (Mode::Generic, Some(native.to_string()), link)
+                    let mut why = native.to_string();
+                    if let Some((cause, remedy)) = joined_by_peer(interface, index) {
+                        why = format!("{why}; in generic mode, {cause}: {remedy}");
+                    }
+                    (Mode::Generic, Some(why), link)
                 }
             },
         };

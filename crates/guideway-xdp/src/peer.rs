@@ -82,6 +82,23 @@ pub fn peer(interface: &str, index: u32) -> Result<Peer, Error> {
     })
 }
 
+/// What uploads suffer from at one end of a veth pair in generic mode, and the remedy, to be run at the other end. `None`
+/// where the interface is no such end. Whether it was done is not looked at: the other end is mostly in a namespace
+/// of its own.
+pub fn joined_by_peer(interface: &str, index: u32) -> Option<(String, String)> {
+    let peer = match peer(interface, index).ok()? {
+        Peer::None => return None,
+        Peer::Deaf { name } => name,
+        Peer::Ready | Peer::Unknown { .. } => "PEER".to_owned(),
+    };
+    Some((
+        "it is one end of a veth pair: the other end hands over many packets as one (TSO, GSO), which fit no tunnel, so \
+         that large uploads stall unless that is switched off there"
+            .to_owned(),
+        format!("ethtool -K {peer} tso off gso off (at the other end)"),
+    ))
+}
+
 fn question(index: u32, namespace: Option<i32>) -> LinkMessage {
     let mut question = LinkMessage::default();
     question.header.index = index;

@@ -39,6 +39,8 @@ fn native_mode_wants_a_program_at_the_other_end_of_a_pair() {
     let attached = here.run(|| balancer.attach("eth0", Wish::Auto)).unwrap().unwrap();
     assert_eq!(attached.mode, Mode::Generic);
     assert!(attached.fell_back.as_ref().is_some_and(|why| why.contains("`port7`")), "{attached:?}");
+    // And what is to be done about uploads in generic mode.
+    assert!(attached.fell_back.as_ref().is_some_and(|why| why.contains("ethtool -K port7 tso off gso off")));
     attached.detach().unwrap();
 
     let pass = there.run(|| Pass::attach("port7")).unwrap().unwrap();

@@ -11,7 +11,7 @@ use super::{Finding, InterfaceReport, Subject};
 use crate::attach::{Mode, Wish};
 use crate::memory::possible_cpus;
 use crate::occupant::{link, occupant};
-use crate::peer::peer;
+use crate::peer::{joined_by_peer, peer};
 
 /// What fits one page beside the head room that every driver leaves and what the kernel keeps behind the frame: 4,096
 /// less 256, 320 and an Ethernet header with two tags. The program takes frames of one page only.
@@ -43,6 +43,7 @@ pub(super) fn examine(name: &str, wish: Wish, pins: &Path) -> InterfaceReport {
         driver: driver.as_ref().and_then(Driver::name).unwrap_or_default(),
         features: Features::of(index),
         objection: peer(name, index).ok().and_then(|peer| peer.objection()),
+        joined: joined_by_peer(name, index),
         gro: driver.as_ref().and_then(|driver| driver.flag(Flag::Gro)).is_some_and(|value| value != 0),
         flags: driver.as_ref().and_then(|driver| driver.flag(Flag::More)).unwrap_or(0),
         queues: driver.as_ref().and_then(Driver::receive_queues),
@@ -70,6 +71,8 @@ struct Seen<'a> {
     features: Option<Features>,
     /// What the other end of a pair has against native mode.
     objection: Option<String>,
+    /// What the other end of a pair does to generic mode, and the remedy.
+    joined: Option<(String, String)>,
     gro: bool,
     flags: u32,
     queues: Option<(u32, u32)>,
@@ -179,6 +182,9 @@ impl Seen<'_> {
                 format!("ethtool -K {name} gro off"),
             ));
         }
+        if let Some((cause, remedy)) = self.joined.as_ref().filter(|_| mode == Mode::Generic) {
+            findings.push(Finding::warn(self.subject(), cause, remedy));
+        }
         if mode == Mode::Native && self.flags & VLAN_TAGS != 0 && self.driver != "veth" {
             findings.push(Finding::warn(
                 self.subject(),
@@ -275,6 +281,7 @@ mod tests {
             driver: "mlx5_core".into(),
             features: None,
             objection: None,
+            joined: None,
             gro: true,
             flags: 0,
             queues: Some((8, 64)),
@@ -328,6 +335,15 @@ mod tests {
     fn joined_packets_fail_generic_mode() {
         let failed = causes(&card().in_mode(Mode::Generic), Grade::Fail);
         assert!(failed.contains("ethtool -K eth0 gro off"), "{failed}");
+    }
+
+    #[test]
+    fn generic_mode_on_a_pair_is_warned_of_what_the_other_end_joins() {
+        let joined = Some(("many packets as one".to_owned(), "ethtool -K port7 tso off gso off".to_owned()));
+        let pair = Seen { joined, ..card() };
+        let warned = |mode| causes(&pair.in_mode(mode), Grade::Warn);
+        assert!(warned(Mode::Generic).contains("ethtool -K port7 tso off gso off"));
+        assert!(!warned(Mode::Native).contains("tso off"));
     }
 
     #[test]
