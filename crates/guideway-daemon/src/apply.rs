@@ -1,39 +1,66 @@
 //! Taking another configuration while the daemon runs: at once, on trial, and back again.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown};
 use std::path::Path;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use guideway_control::config::{self, Config, Source};
 
-use crate::api::model::Applied;
+use crate::api::model::{Applied, Confirmed};
 use crate::api::view::stamp;
 use crate::api::{ApplyAsk, plan};
 use crate::audit::Request;
 use crate::core::Refused;
 use crate::journal::{Grade, Kind};
-use crate::shell::{Shell, Trial};
+use crate::shell::{Reload, Shell, Trial};
 use crate::store::LastGood;
 
 /// How many configurations of before are kept.
 const KEPT: usize = 10;
 
+/// When taking back a trial failed, it is tried again so much later.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+
 impl Shell<'_> {
-    /// Makes a configuration the one in force, all of it or nothing. For good, it is remembered for restarts, and the
-    /// one before it for going back.
-    pub(crate) fn take(&mut self, source: Source, config: Config, for_good: bool) -> Result<(), Refused> {
+    /// Makes a configuration the one in force, all of it or nothing.
+    fn take(&mut self, source: Source, config: Config) -> Result<(), Refused> {
         self.core.reconfigure(config, Instant::now())?;
         self.follower.follow(self.core.backends());
-        let before = std::mem::replace(&mut self.source, source);
+        self.source = source;
         let now = SystemTime::now();
         self.core.about.taken_at = now;
         self.core.about.config.source = self.source.name().to_owned();
         self.core.about.config.taken_at = stamp(now);
-        if for_good {
+        Ok(())
+    }
+
+    /// What comes back when this is refused, or taken back: a second trial goes back to where the first began.
+    fn before(&self) -> Source {
+        self.trial.as_ref().map_or_else(|| self.source.clone(), |trial| trial.before.clone())
+    }
+
+    /// Takes what the file says for good, whatever was on trial. Whether there was anything new.
+    ///
+    /// A file that was only touched ends no trial: its text is still what the trial goes back to.
+    pub(crate) fn take_file(&mut self, source: Source, config: Config, by: Reload) -> Result<bool, Refused> {
+        let before = self.before();
+        let as_before = source.text() == before.text();
+        if source.text() == self.source.text() || (by == Reload::File && as_before) {
+            return Ok(false);
+        }
+        self.take(source, config)?;
+        self.forget_trial();
+        if !as_before {
             self.remember(&before);
         }
-        Ok(())
+        Ok(true)
+    }
+
+    fn forget_trial(&mut self) {
+        self.trial = None;
+        self.core.about.config.confirm_by = None;
     }
 
     /// Remembers the configuration in force for restarts, and the one before it for going back.
@@ -58,17 +85,13 @@ impl Shell<'_> {
         let source = Source::new(name, ask.text);
         let config = config::parse(&source).map_err(|problems| problems.to_string())?;
         let plan = plan(&self.core, &config, Instant::now());
-        // A second trial goes back to where the first began.
-        let before = self.trial.take().map_or_else(|| self.source.clone(), |trial| trial.before);
+        let before = self.before();
         let for_good = ask.confirm_within.is_none();
-        let taken = self.take(source, config, false);
-        if let Err(refused) = taken {
-            return Err(refused.to_string());
-        }
+        self.take(source, config).map_err(|refused| refused.to_string())?;
+        self.forget_trial();
         let mut applied = Applied { plan, confirm_by: None, written: None, not_written: None };
         if for_good {
             self.remember(&before);
-            self.core.about.config.confirm_by = None;
             match self.write_file() {
                 Ok(path) => applied.written = Some(path),
                 Err(why) => applied.not_written = Some(why),
@@ -88,13 +111,14 @@ impl Shell<'_> {
         Ok(applied)
     }
 
-    /// Keeps what is on trial; where it was written.
-    pub(crate) fn confirm(&mut self) -> Result<Option<String>, String> {
+    /// Keeps what is on trial.
+    pub(crate) fn confirm(&mut self) -> Result<Confirmed, String> {
         let trial = self.trial.take().ok_or("nothing waits to be confirmed")?;
         self.core.about.config.confirm_by = None;
         self.remember(&trial.before);
         self.core.journal.note(Grade::Info, Kind::Config, "the configuration on trial was confirmed");
-        self.write_file().map(Some)
+        let written = self.write_file();
+        Ok(Confirmed { not_written: written.as_ref().err().cloned(), written: written.ok() })
     }
 
     /// Takes back what was on trial and not confirmed in time.
@@ -113,23 +137,29 @@ impl Shell<'_> {
                 }
             };
             self.core.journal.note(grade, Kind::Config, text);
+            // It is still there only if it could not be taken back.
+            if let Some(trial) = &mut self.trial {
+                trial.until = now + TRY_AGAIN;
+            }
         }
     }
 
     /// Goes back: from a trial to what was before it, otherwise to the configuration before this one.
     pub(crate) fn rollback(&mut self) -> Result<Applied, String> {
-        let on_trial = self.trial.take();
-        self.core.about.config.confirm_by = None;
-        let mut history = self.store.history().map_err(|error| error.to_string())?;
-        let source = match &on_trial {
-            Some(trial) => trial.before.clone(),
-            None => history.before.pop().ok_or("there is no configuration of before")?.source(),
+        let (source, history) = match &self.trial {
+            Some(trial) => (trial.before.clone(), None),
+            None => {
+                let mut history = self.store.history().map_err(|error| error.to_string())?;
+                let last = history.before.pop().ok_or("there is no configuration of before")?;
+                (last.source(), Some(history))
+            }
         };
         let config = config::parse(&source).map_err(|problems| problems.to_string())?;
         let plan = plan(&self.core, &config, Instant::now());
-        self.take(source, config, false).map_err(|refused| refused.to_string())?;
+        self.take(source, config).map_err(|refused| refused.to_string())?;
+        self.forget_trial();
         let mut applied = Applied { plan, confirm_by: None, written: None, not_written: None };
-        if on_trial.is_none() {
+        if let Some(history) = history {
             let last = LastGood::new(&self.source, SystemTime::now());
             let kept = self.store.write_config(&last).and_then(|()| self.store.write_history(&history));
             if let Err(error) = kept {
@@ -153,14 +183,50 @@ impl Shell<'_> {
     }
 }
 
-/// Replaces a file whole or not at all, and leaves who may read it as it was.
+/// Replaces a file whole or not at all, and leaves whose it is and who may read it as it was. A link stays a link.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut beside = path.clone().into_os_string();
     beside.push(".guideway-new");
-    fs::write(&beside, text)?;
-    if let Ok(metadata) = fs::metadata(path) {
-        fs::set_permissions(&beside, metadata.permissions())?;
+    let beside = Path::new(&beside);
+    let replaced = write_beside(beside, &path, text).and_then(|()| fs::rename(beside, &path));
+    if replaced.is_err() {
+        // What went wrong is told; a file that can't be removed either tells nothing more.
+        drop(fs::remove_file(beside));
     }
-    fs::File::open(&beside)?.sync_all()?;
-    fs::rename(&beside, path)
+    replaced
+}
+
+fn write_beside(beside: &Path, path: &Path, text: &str) -> io::Result<()> {
+    // Nobody else reads it before its permissions are those of the file that it replaces.
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(beside)?;
+    file.write_all(text.as_bytes())?;
+    if let Ok(metadata) = fs::metadata(path) {
+        chown(beside, Some(metadata.uid()), Some(metadata.gid()))?;
+        file.set_permissions(metadata.permissions())?;
+    }
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_behind_its_link_and_stays_as_readable_as_it_was() -> io::Result<()> {
+        let directory = std::env::temp_dir().join(format!("guideway-replace-{}", std::process::id()));
+        fs::create_dir_all(&directory)?;
+        let (file, link) = (directory.join("real.toml"), directory.join("link.toml"));
+        fs::write(&file, "old")?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640))?;
+        symlink("real.toml", &link)?;
+        replace(&link, "new")?;
+        assert!(fs::symlink_metadata(&link)?.is_symlink());
+        assert_eq!(fs::read_to_string(&file)?, "new");
+        assert_eq!(fs::metadata(&file)?.permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(&directory)?.count(), 2, "nothing lies beside them");
+        fs::remove_dir_all(&directory)
+    }
 }

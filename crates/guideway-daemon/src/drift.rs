@@ -38,17 +38,19 @@ impl Drift {
     }
 }
 
-/// Has a round whenever it is due, `every` so often; never where that is nothing.
-pub(crate) fn watch(core: &mut Core, forwarder: &mut Forwarder, every: Duration, now: Instant) {
+/// Has a round whenever it is due, `every` so often; never where that is nothing. Whether there was one.
+pub(crate) fn watch(core: &mut Core, forwarder: &mut Forwarder, every: Duration, now: Instant) -> bool {
     if every.is_zero() {
         core.drift.due = None;
-        return;
+        return false;
     }
     let due = *core.drift.due.get_or_insert(now + every);
-    if due.min(now + every) <= now {
+    let is_due = due.min(now + every) <= now;
+    if is_due {
         core.drift.due = Some(now + every);
         round(core, forwarder);
     }
+    is_due
 }
 
 fn round(core: &mut Core, forwarder: &mut Forwarder) {

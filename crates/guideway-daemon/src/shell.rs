@@ -9,7 +9,7 @@ use guideway_control::neighbour::Follower;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::api::model::{Confirmed, Reloaded};
+use crate::api::model::Reloaded;
 use crate::api::{Desk, Listeners, Order, PAGE, Reply, Work};
 use crate::audit::Request;
 use crate::core::{Core, Unsaved};
@@ -69,6 +69,8 @@ pub(crate) struct Shell<'a> {
     signals: Signals,
     watch: Option<FileWatch>,
     health_saved: Option<Instant>,
+    /// Why what operators said is not kept for a restart, if it is not.
+    overrides_not_kept: Option<String>,
     pub(crate) trial: Option<Trial>,
     manager: Manager,
     /// When it ends, after it was asked to.
@@ -103,11 +105,12 @@ enum Woken {
     Asked(Asked, &'static str),
 }
 
-/// Who wants the configuration read again, other than by the API.
+/// Who wants the configuration read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reload {
+pub(crate) enum Reload {
     File,
     Signal,
+    Api,
 }
 
 impl Reload {
@@ -115,6 +118,7 @@ impl Reload {
         match self {
             Self::File => "the file was written",
             Self::Signal => "SIGHUP",
+            Self::Api => "the API asked",
         }
     }
 
@@ -122,6 +126,7 @@ impl Reload {
         match self {
             Self::File => "file",
             Self::Signal => "SIGHUP",
+            Self::Api => "API",
         }
     }
 }
@@ -130,8 +135,15 @@ impl<'a> Shell<'a> {
     async fn start(options: &'a Options) -> Result<Self, RunError> {
         // Signals first: from here on none of them kills.
         let signals = Signals::new()?;
-        let Started { mut core, forwarder, probes, store, source } = start::start(options)?;
-        let (listeners, work) = Listeners::open(&options.api).await?;
+        let Started { mut core, forwarder, probes, store, source, taken_over } = start::start(options)?;
+        let (listeners, work) = match Listeners::open(&options.api).await {
+            Ok(listening) => listening,
+            Err(error) => {
+                // As it was before: what an earlier daemon left goes on, and what is new goes.
+                forwarder.end(if taken_over { OnExit::Keep } else { OnExit::Detach })?;
+                return Err(error.into());
+            }
+        };
         if let Some(address) = listeners.address() {
             core.about.page = Some(format!("http://{address}{PAGE}"));
             core.journal.note(Grade::Info, Kind::Daemon, format!("the API listens at {address}"));
@@ -160,6 +172,7 @@ impl<'a> Shell<'a> {
             signals,
             watch,
             health_saved,
+            overrides_not_kept: None,
             trial: None,
             manager: Manager::new(Instant::now()),
             ends_at: None,
@@ -182,7 +195,9 @@ impl<'a> Shell<'a> {
             }
             let rounds = self.core.advance(now);
             let every = self.core.config.daemon.drift_interval;
-            drift::watch(&mut self.core, &mut self.forwarder, every, now);
+            if drift::watch(&mut self.core, &mut self.forwarder, every, now) {
+                self.follow_probe_interface();
+            }
             if std::mem::take(&mut self.core.tunnels_stale) {
                 self.tell_prober();
             }
@@ -245,7 +260,7 @@ impl<'a> Shell<'a> {
                 Woken::NextHops(changes) => self.core.set_next_hops(&changes),
                 Woken::Work(work) => self.do_work(work),
                 Woken::Reload(by) => {
-                    let result = self.reload(by.why());
+                    let result = self.reload(by);
                     // The daemon writes the file as well: what changes nothing is nobody's change.
                     if by == Reload::Signal || result != Ok(false) {
                         let refused = result.err();
@@ -292,7 +307,7 @@ impl<'a> Shell<'a> {
     fn follow(&mut self, order: Order, request: Request) {
         match order {
             Order::Reload(tell) => {
-                let reloaded = self.reload("the API asked").map(|changed| Reloaded { changed });
+                let reloaded = self.reload(Reload::Api).map(|changed| Reloaded { changed });
                 self.followed(request, reloaded, tell);
             }
             Order::Apply(ask, tell) => {
@@ -300,7 +315,7 @@ impl<'a> Shell<'a> {
                 self.followed(request, applied, tell);
             }
             Order::Confirm(tell) => {
-                let confirmed = self.confirm().map(|written| Confirmed { written });
+                let confirmed = self.confirm();
                 self.followed(request, confirmed, tell);
             }
             Order::Rollback(tell) => {
@@ -324,9 +339,10 @@ impl<'a> Shell<'a> {
     }
 
     /// Reads the configuration again; a bad one changes nothing. Whether there was anything new.
-    fn reload(&mut self, why: &str) -> Result<bool, String> {
+    fn reload(&mut self, by: Reload) -> Result<bool, String> {
         self.manager.reloading();
-        let result = self.try_reload().map_err(|error| error.to_string());
+        let why = by.why();
+        let result = self.try_reload(by).map_err(|error| error.to_string());
         let (grade, text) = match &result {
             Ok(false) => (Grade::Info, format!("{why}: {} is as it was", self.source.name())),
             Ok(true) => (Grade::Info, format!("{why}: {} is in force", self.source.name())),
@@ -341,16 +357,9 @@ impl<'a> Shell<'a> {
     }
 
     /// Whether there was anything new.
-    fn try_reload(&mut self) -> Result<bool, RunError> {
+    fn try_reload(&mut self, by: Reload) -> Result<bool, RunError> {
         let (source, config) = start::read(&self.options.config)?;
-        if source.text() == self.source.text() {
-            return Ok(false);
-        }
-        self.take(source, config, true)?;
-        // What the file says now is meant for good, whatever was on trial.
-        self.trial = None;
-        self.core.about.config.confirm_by = None;
-        Ok(true)
+        Ok(self.take_file(source, config, by)?)
     }
 
     /// Has the kernel wrap the probes of every mark as their tunnels are now.
@@ -362,19 +371,40 @@ impl<'a> Shell<'a> {
         }
     }
 
+    /// Has probes wrapped again where their interface was made anew.
+    fn follow_probe_interface(&mut self) {
+        let Some(probes) = &mut self.probes else { return };
+        let (grade, text) = match probes.follow_interface() {
+            Ok(false) => return,
+            Ok(true) => (Grade::Warning, "was made anew; probes go through tunnels there again".to_owned()),
+            Err(error) => {
+                (Grade::Error, format!("was made anew, and probes cannot be wrapped there: {error}"))
+            }
+        };
+        let text = format!("{} {text}", probes.interface());
+        self.core.journal.note(grade, Kind::Health, text);
+    }
+
     /// Writes what has changed and may not be lost.
     fn save(&mut self, now: Instant, everything: bool) {
         let Unsaved { health, overrides } = self.core.unsaved;
         let mut failed = Vec::new();
         if overrides {
-            self.core.unsaved.overrides = false;
-            failed.extend(self.store.write_overrides(self.core.desired.overrides()).err());
+            let error = self.store.write_overrides(self.core.desired.overrides()).err();
+            // Tried again whenever the loop comes by, until it is kept.
+            self.core.unsaved.overrides = error.is_some();
+            let text = error.map(|error| error.to_string());
+            if text != self.overrides_not_kept {
+                failed.extend(text.clone());
+                self.overrides_not_kept = text;
+            }
         }
         let rested = self.health_saved.is_none_or(|saved| now >= saved + SAVE_HEALTH_EVERY);
         if (health && rested) || everything {
             self.core.unsaved.health = false;
             self.health_saved = Some(now);
-            failed.extend(self.store.write_health(&self.core.board.snapshot(now)).err());
+            let error = self.store.write_health(&self.core.board.snapshot(now)).err();
+            failed.extend(error.map(|error| error.to_string()));
         }
         let entries = self.core.audit.take_unwritten();
         if !entries.is_empty()
@@ -384,7 +414,7 @@ impl<'a> Shell<'a> {
             self.core.journal.note(Grade::Error, Kind::State, text);
         }
         for error in failed {
-            self.core.journal.note(Grade::Error, Kind::State, error.to_string());
+            self.core.journal.note(Grade::Error, Kind::State, error);
         }
     }
 

@@ -30,6 +30,8 @@ pub(crate) struct Started {
     pub(crate) store: Store,
     /// What the configuration was read from.
     pub(crate) source: Source,
+    /// Whether the forwarder is that of an earlier daemon.
+    pub(crate) taken_over: bool,
 }
 
 /// Starts the forwarder, or takes over the one of an earlier daemon, with the configuration and what is remembered.
@@ -83,7 +85,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     if stale.is_none() {
         store.write_config(&LastGood::new(&source, SystemTime::now())).map_err(crate::StoreError::from)?;
     }
-    Ok(Started { core, forwarder, probes: probes.and_then(Result::ok), store, source })
+    Ok(Started { core, forwarder, probes: probes.and_then(Result::ok), store, source, taken_over })
 }
 
 fn about(

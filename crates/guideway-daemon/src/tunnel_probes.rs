@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use guideway_control::health::MAX_MARKS;
 use guideway_forward::record::BackendSpec;
 use guideway_xdp::prober::Prober;
+use nix::net::if_::if_nametoindex;
 
 /// Virtual addresses that probes can go to at most: services are asked at one address of each family.
 const MAX_VIPS: u32 = 1 << 15;
@@ -16,8 +17,10 @@ const MAX_VIPS: u32 = 1 << 15;
 pub(crate) struct TunnelProbes {
     prober: Prober,
     interface: String,
+    /// What it was attached to: an interface that was made again under its name has another.
+    index: Option<u32>,
     /// A link, which lives as long as this does.
-    _attached: Box<dyn Any>,
+    attached: Box<dyn Any>,
     tunnels: BTreeMap<u32, BackendSpec>,
     vips: BTreeSet<IpAddr>,
 }
@@ -30,7 +33,8 @@ impl TunnelProbes {
         Ok(Self {
             prober,
             interface: interface.to_owned(),
-            _attached: attached,
+            index: if_nametoindex(interface).ok(),
+            attached,
             tunnels: BTreeMap::new(),
             vips: BTreeSet::new(),
         })
@@ -39,6 +43,18 @@ impl TunnelProbes {
     /// The interface that probes leave by.
     pub(crate) fn interface(&self) -> &str {
         &self.interface
+    }
+
+    /// Puts the program at its interface again, where that was taken away and made anew; whether it had to.
+    pub(crate) fn follow_interface(&mut self) -> Result<bool, guideway_xdp::Error> {
+        // No answer is no interface, and then there is nothing to be at.
+        let Ok(index) = if_nametoindex(self.interface.as_str()) else { return Ok(false) };
+        if self.index == Some(index) {
+            return Ok(false);
+        }
+        self.attached = Box::new(self.prober.attach(&self.interface)?);
+        self.index = Some(index);
+        Ok(true)
     }
 
     /// Has each mark name its tunnel, and probes go to these addresses. Does nothing where nothing has changed.

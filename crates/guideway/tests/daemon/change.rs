@@ -40,6 +40,13 @@ fn a_configuration_is_planned_tried_taken_back_and_applied() {
     assert_eq!(fs::read_to_string(bed.path("guideway.toml")).unwrap(), three);
     let trial = run(&format!("apply --confirm-within 1h {}", other.display()));
     assert!(trial.status.success());
+    // Neither a file that is touched nor a configuration that is refused ends a trial.
+    fs::write(bed.path("guideway.toml"), &three).unwrap();
+    said(&daemon, "the file was written: ");
+    let larger = bed.path("larger.toml");
+    fs::write(&larger, format!("{three}\n[flow_table]\nentries = 128\n")).unwrap();
+    assert_eq!(run(&format!("apply {}", larger.display())).status.code(), Some(1));
+    assert_eq!(bed.answers(60).len(), 2);
     assert!(run("confirm").status.success());
     assert_eq!(fs::read_to_string(bed.path("guideway.toml")).unwrap(), two);
     assert_eq!(run("confirm").status.code(), Some(1));

@@ -71,4 +71,7 @@ pub struct Reloaded {
 pub struct Confirmed {
     /// Where it was written.
     pub written: Option<String>,
+    /// Why it could not be written: it holds until the file is read again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_written: Option<String>,
 }

@@ -86,7 +86,10 @@ pub(crate) fn confirm(args: &Args, screen: &mut Screen) -> Result<Outcome, Failu
     if args.json {
         screen.json(&answer)?;
     } else {
-        writeln!(screen, "confirmed, and written to {}", answer["written"].as_str().unwrap_or("nowhere"))?;
+        match (answer["written"].as_str(), answer["not_written"].as_str()) {
+            (Some(path), _) => writeln!(screen, "confirmed, and written to {path}")?,
+            (None, why) => writeln!(screen, "confirmed; {}", why.unwrap_or("it was not written"))?,
+        }
     }
     Ok(Outcome::Ok)
 }
