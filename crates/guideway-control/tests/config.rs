@@ -290,10 +290,10 @@ fn what_the_daemon_is_told_is_read_and_checked() {
 
 #[test]
 fn one_address_has_one_next_hop() {
-    let second = file("", ", next_hop_mac = \"02:00:00:00:00:04\"");
+    let second = file("", "next_hop_mac = \"02:00:00:00:00:04\"");
     let second =
-        second[second.find("[[service]]").unwrap()..].replace("\"web\"", "\"other\"").replace("443", "444");
-    let text = format!("{}{second}", file("", ", next_hop_mac = \"02:00:00:00:00:03\""));
+        second[second.find("[[service]]").unwrap()..].replace("\"web\"", "\"other\"").replace("= 80", "= 81");
+    let text = format!("{}{second}", file("", "next_hop_mac = \"02:00:00:00:00:03\""));
     let (_, message, _) = only_problem(&text);
     assert!(message.contains("has another next hop elsewhere"), "{message}");
     assert!(parse(&text.replace("00:04", "00:03")).is_ok());
