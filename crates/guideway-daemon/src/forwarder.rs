@@ -10,6 +10,7 @@ use guideway_soft::memory::NoMemory;
 use guideway_soft::{Limits, Memory};
 use guideway_xdp::attach::{Attachment, Wish};
 use guideway_xdp::balancer::Balancer;
+use guideway_xdp::hold::Hold;
 use guideway_xdp::pins::Pins;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -37,6 +38,7 @@ enum Held {
         attachments: Vec<Attachment>,
         mode: Wish,
         pins: Pins,
+        hold: Hold,
     },
 }
 
@@ -72,7 +74,7 @@ pub enum ForwarderError {
 #[derive(Debug)]
 pub(crate) struct Loaded {
     plane: Plane,
-    pins: Option<(Pins, Wish)>,
+    pins: Option<(Pins, Hold, Wish)>,
     interfaces: Vec<(String, u32)>,
     /// Whether an earlier process left it in the kernel, with all that it holds.
     pub(crate) taken_over: bool,
@@ -98,10 +100,11 @@ impl Loaded {
             }
             EngineOptions::Xdp { mode, pins, .. } => {
                 let pins = Pins::new(pins)?;
+                let hold = pins.hold()?;
                 let taken_over = pins.is_taken();
                 let balancer = Balancer::load_pinned(&limits, random_key()?, &pins)?;
                 let plane = Plane::Kernel(Arc::new(balancer));
-                Ok(Self { plane, pins: Some((pins, *mode)), interfaces, taken_over })
+                Ok(Self { plane, pins: Some((pins, hold, *mode)), interfaces, taken_over })
             }
         }
     }
@@ -113,7 +116,7 @@ impl Loaded {
 
     /// Takes it away again, where no packet has come to it.
     pub(crate) fn discard(&self) {
-        if let (Some((pins, _)), false) = (&self.pins, self.taken_over) {
+        if let (Some((pins, ..)), false) = (&self.pins, self.taken_over) {
             // Whatever fails here tells less than why it is not wanted.
             let _ = pins.remove();
         }
@@ -123,7 +126,7 @@ impl Loaded {
     pub(crate) fn attach(self) -> Result<Forwarder, ForwarderError> {
         let Self { plane, pins, interfaces, taken_over } = self;
         match (&plane, pins) {
-            (Plane::Kernel(balancer), Some((pins, mode))) => {
+            (Plane::Kernel(balancer), Some((pins, hold, mode))) => {
                 let attach = |(interface, _): &(String, u32)| balancer.attach(interface, mode);
                 let attachments = interfaces.iter().map(attach).collect::<Result<Vec<_>, _>>();
                 let attachments = attachments.inspect_err(|_| {
@@ -138,14 +141,19 @@ impl Loaded {
                     }
                 }
                 let ports = attachments.iter().map(port).collect();
-                let held = Held::Kernel { balancer: Arc::clone(balancer), attachments, mode, pins };
+                let held = Held::Kernel { balancer: Arc::clone(balancer), attachments, mode, pins, hold };
                 Ok(Forwarder { plane, held, ports })
             }
             (Plane::Soft(memory), _) => {
                 let indices: Vec<u32> = interfaces.iter().map(|(_, index)| *index).collect();
                 let live = LiveForwarder::start(memory, &indices)?;
-                let port =
-                    |(name, index)| Interface { name, index, mode: "socket".to_owned(), fell_back: None };
+                let port = |(name, index)| Interface {
+                    name,
+                    index,
+                    mode: "socket".to_owned(),
+                    fell_back: None,
+                    lost: None,
+                };
                 let ports = interfaces.into_iter().map(port).collect();
                 Ok(Forwarder { plane, held: Held::Soft { live, told_joined: false }, ports })
             }
@@ -175,24 +183,34 @@ impl Forwarder {
 
     /// Puts the kernel's program back where somebody has taken it away: at which interfaces that was tried.
     pub(crate) fn reattach(&mut self) -> Vec<Reattached> {
-        let Held::Kernel { balancer, attachments, mode, .. } = &mut self.held else { return Vec::new() };
+        let Held::Kernel { balancer, attachments, mode, hold, .. } = &mut self.held else {
+            return Vec::new();
+        };
         let mut tried = Vec::new();
         for attachment in attachments.iter_mut() {
             let result = match balancer.is_attached(attachment) {
                 Ok(true) => continue,
-                Ok(false) => balancer.reattach(attachment, *mode).map(|()| attachment.mode.as_str()),
+                // Where another process holds the pins by now, they are not to be touched.
+                Ok(false) => hold
+                    .renew()
+                    .and_then(|()| balancer.reattach(attachment, *mode))
+                    .map(|()| attachment.mode.as_str()),
                 Err(error) => Err(error),
             };
             tried.push(Reattached { interface: attachment.interface.clone(), result });
         }
         self.ports = attachments.iter().map(port).collect();
+        for port in &mut self.ports {
+            let failed = tried.iter().find(|tried| tried.interface == port.name);
+            port.lost = failed.and_then(|tried| tried.result.as_ref().err()).map(ToString::to_string);
+        }
         tried
     }
 
     /// Pins those maps again whose pins somebody has removed; how many.
-    pub(crate) fn repin(&self) -> Result<u32, guideway_xdp::Error> {
-        match &self.held {
-            Held::Kernel { balancer, .. } => balancer.repair_pins(),
+    pub(crate) fn repin(&mut self) -> Result<u32, guideway_xdp::Error> {
+        match &mut self.held {
+            Held::Kernel { balancer, hold, .. } => hold.renew().and_then(|()| balancer.repair_pins()),
             Held::Soft { .. } => Ok(0),
         }
     }
@@ -249,12 +267,17 @@ fn port(attachment: &Attachment) -> Interface {
         index: attachment.index,
         mode: attachment.mode.as_str().to_owned(),
         fell_back: attachment.fell_back.clone(),
+        lost: None,
     }
 }
 
 /// Takes away what an earlier process left in the kernel below this directory; `false` when there was nothing.
+///
+/// # Errors
+/// [`guideway_xdp::Error::Held`] while a daemon is at work there: it would put back what is taken away.
 pub fn detach(root: &Path) -> Result<bool, guideway_xdp::Error> {
     let pins = Pins::new(root)?;
+    let _hold = pins.hold()?;
     let taken = pins.is_taken();
     pins.remove()?;
     Ok(taken)

@@ -116,6 +116,15 @@ pub(crate) fn text(core: &Core, now: Instant, format: Format) -> String {
         let labels = [("interface", port.name.as_str()), ("mode", port.mode.as_str())];
         page.sample("guideway_xdp_mode", &labels, 1);
     }
+    page.family(
+        "guideway_interface_forwarding",
+        "gauge",
+        "Whether packets are read at an interface: 0 where the program was taken away and cannot be put back.",
+    );
+    for port in &core.about.interfaces {
+        let forwarding = u8::from(port.lost.is_none());
+        page.sample("guideway_interface_forwarding", &[("interface", port.name.as_str())], forwarding);
+    }
     page.finish()
 }
 

@@ -153,6 +153,8 @@ impl Balancer {
     /// As [`Balancer::attach`]; the attachment is as it was then.
     pub fn reattach(&self, attachment: &mut Attachment, wish: Wish) -> Result<(), Error> {
         if let Some(pins) = &self.pins {
+            // Whoever removed the pins may have removed their directory too.
+            pins.make()?;
             let path = pins.link(attachment.mode.as_str(), attachment.index);
             let failed = |reason: String| Error::Pin { path: path.clone(), reason };
             let holder = std::mem::replace(&mut attachment.holder, Holder::Lost);

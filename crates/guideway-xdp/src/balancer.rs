@@ -294,6 +294,7 @@ impl Balancer {
     /// [`Error::Pin`].
     pub fn repair_pins(&self) -> Result<u32, Error> {
         let Some(pins) = &self.pins else { return Ok(0) };
+        pins.make()?;
         let gone = tables::ALL.iter().filter(|shape| !pins.map(shape.name).exists());
         gone.map(|shape| self.pin(pins, *shape)).try_fold(0, |count, pinned| pinned.map(|()| count + 1))
     }

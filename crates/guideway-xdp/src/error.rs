@@ -146,6 +146,19 @@ pub enum Error {
         /// The index of its interface, there.
         index: u32,
     },
+    /// Another process holds the pin directory.
+    #[error(
+        "{path} is in the hands of {holder}, a Guideway at work: stop that one first, or give another directory with \
+         --pins; each daemon needs its own",
+        path = path.display(),
+        holder = process.map_or_else(|| "another process".to_owned(), |id| format!("process {id}"))
+    )]
+    Held {
+        /// The directory.
+        path: PathBuf,
+        /// The process, where the kernel tells.
+        process: Option<u32>,
+    },
     /// Something below the pin directory.
     #[error("{path}: {reason}", path = path.display())]
     Pin {

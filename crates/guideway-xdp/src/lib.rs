@@ -28,6 +28,7 @@ pub mod error;
 mod grace;
 mod halves;
 pub mod harness;
+pub mod hold;
 mod mapped;
 pub mod memory;
 pub mod object;

@@ -56,6 +56,19 @@ impl Pins {
         Ok(Pins { directory })
     }
 
+    /// Where this layout's pins are.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Makes the directory where it is not there, or not any more.
+    pub(crate) fn make(&self) -> Result<(), Error> {
+        fs::create_dir_all(&self.directory).map_err(|error| Error::Pin {
+            path: self.directory.clone(),
+            reason: format!("making it failed: {error}; {MOUNT}"),
+        })
+    }
+
     /// The pin of a map.
     pub(crate) fn map(&self, name: &str) -> PathBuf {
         self.directory.join(name)

@@ -50,6 +50,20 @@ async fn readyz(State(to_loop): State<Loop>) -> Result<Response, Refusal> {
             if desk.core.about.is_ending {
                 return Some("the daemon is about to end".to_owned());
             }
+            let lost: Vec<&str> = desk
+                .core
+                .about
+                .interfaces
+                .iter()
+                .filter(|port| port.lost.is_some())
+                .map(|port| port.name.as_str())
+                .collect();
+            if !lost.is_empty() {
+                return Some(format!(
+                    "the program is not at {}; `guideway status` tells why",
+                    lost.join(", ")
+                ));
+            }
             let services = view::services(desk.core, None, Instant::now());
             let empty = services.into_iter().filter(|service| service.eligible == 0);
             let empty: Vec<_> = empty.map(|service| service.name).collect();

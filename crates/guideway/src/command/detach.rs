@@ -11,7 +11,8 @@ use crate::screen::Screen;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Takes away what a daemon left in the kernel when it was killed, handed over, or run with --on-exit keep: its programs at
-all interfaces, its maps, and every flow that they remember. Programs of others are not touched.")]
+all interfaces, its maps, and every flow that they remember. Programs of others are not touched.
+While a daemon is at work with these pins it is refused: stop that one first.")]
 pub(crate) struct Args {
     /// The directory for pins, in a BPF file system
     #[arg(long, value_name = "DIR", default_value = DEFAULT_ROOT)]

@@ -91,6 +91,19 @@ impl Bed {
         daemon.args(self.arguments()).start(&self.network.balancers[0].namespace).unwrap()
     }
 
+    /// Starts another daemon with the same pins and all else its own.
+    pub(crate) fn second(&self) -> Process {
+        let own = |name: &str| self.path(name).into_os_string();
+        let (state, socket) = (own("second-state"), own("second.sock"));
+        let mut words = self.arguments();
+        for (option, place) in [("--state", state), ("--socket", socket)] {
+            let at = words.iter().position(|word| word == option).unwrap();
+            words[at + 1] = place;
+        }
+        let daemon = Program::new(env!("CARGO_BIN_EXE_guideway")).args(words);
+        daemon.start(&self.network.balancers[0].namespace).unwrap()
+    }
+
     /// What the daemon is told, and by which interface packets come.
     fn arguments(&self) -> Vec<OsString> {
         let interface = self.network.balancers[0].link.name();

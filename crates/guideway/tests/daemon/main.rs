@@ -11,6 +11,7 @@ mod life;
 mod manager;
 mod metrics;
 mod page;
+mod pins;
 mod pool;
 mod reload;
 mod request;

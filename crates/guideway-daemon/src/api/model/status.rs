@@ -64,6 +64,9 @@ pub struct Interface {
     /// Why it is not `native`, where that was tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fell_back: Option<String>,
+    /// Why the program is not there, where somebody took it away and it could not be put back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
 }
 
 /// The configuration in force.

@@ -1,0 +1,109 @@
+//! Whose the pins in the kernel are, and what is done where they are taken away from a daemon at work.
+
+use std::fs;
+
+use guideway_soft::Limits;
+use guideway_testbed::client::http;
+use guideway_testbed::process::{Output, Process};
+use guideway_testbed::{Program, privilege, vips, wait};
+use guideway_xdp::attach::{Attachment, Mode, Wish};
+use guideway_xdp::balancer::Balancer;
+use guideway_xdp::pins::Pins;
+
+use crate::bed::{Bed, Engine, LONG, backends, config, end, said};
+use crate::request::ask;
+
+/// A daemon by XDP with three backends that take flows.
+fn serving(bed: &Bed) -> Process {
+    bed.configure(&config("200ms", &backends(3, |_| "")));
+    let daemon = bed.run();
+    said(&daemon, "3 backends take new flows");
+    bed.serves();
+    daemon
+}
+
+fn detach(bed: &Bed) -> Output {
+    let program = Program::new(env!("CARGO_BIN_EXE_guideway")).args(["detach", "--pins"]).args([bed.pins()]);
+    program.start(&bed.network.balancers[0].namespace).unwrap().finish(LONG).unwrap()
+}
+
+fn answers(bed: &Bed) -> bool {
+    http::get(&bed.network.client.namespace, vips(guideway_testbed::backend::HTTP_PORT)[0], "/").is_ok()
+}
+
+#[test]
+fn pins_of_a_daemon_at_work_are_refused_to_others_until_it_is_gone() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("held", Engine::Xdp);
+    let daemon = serving(&bed);
+    let place = format!("process {}, a Guideway at work", daemon.id());
+    let second = bed.second().finish(LONG).unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    assert!(second.stderr.contains(&place) && second.stderr.contains("--pins"), "{}", second.stderr);
+    let refused = detach(&bed);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(refused.stderr.contains(&place), "{}", refused.stderr);
+    assert_eq!(bed.answers(60).len(), 3);
+    daemon.kill().unwrap();
+    let taken = detach(&bed);
+    assert!(taken.status.success() && taken.stdout.contains("is taken away"), "{}", taken.stderr);
+    assert!(!answers(&bed) && !bed.pins().exists());
+}
+
+#[test]
+fn a_pin_directory_that_was_removed_is_made_again_and_still_held() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("unpinned", Engine::Xdp);
+    let daemon = serving(&bed);
+    fs::remove_dir_all(bed.pins()).unwrap();
+    said(&daemon, "pins of maps had been removed; they were made again");
+    said(&daemon, "it was put back in generic mode");
+    assert_eq!(bed.answers(60).len(), 3);
+    assert_eq!(detach(&bed).status.code(), Some(1));
+    assert!(end(daemon).status.success());
+    assert!(!answers(&bed) && !bed.pins().exists());
+}
+
+#[test]
+fn a_daemon_is_not_ready_while_its_program_cannot_be_put_back() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("lost", Engine::Xdp);
+    let daemon = serving(&bed);
+    let ready = || ask(&bed.path("api.sock"), "GET", "/readyz", &[], "");
+    let interface = bed.network.balancers[0].link.name();
+    let metric = |value: u8| {
+        let line = format!("guideway_interface_forwarding{{interface=\"{interface}\"}} {value}\n");
+        bed.command("metrics").stdout.contains(&line)
+    };
+    assert!(ready().status == 200 && metric(1));
+    let foreign = wait::until(LONG, "a foreign program", || instead(&bed)).unwrap();
+    wait::until_true(LONG, "not to be ready", || ready().status == 503).unwrap();
+    let detail = ready().body["detail"].to_string();
+    assert!(detail.contains(&format!("the program is not at {interface}")), "{detail}");
+    assert!(metric(0));
+    let status = bed.command("status");
+    assert_eq!(status.status.code(), Some(1));
+    assert!(status.stdout.contains("another XDP program is attached"), "{}", status.stdout);
+    drop(foreign);
+    wait::until_true(LONG, "to be ready", || ready().status == 200).unwrap();
+    assert!(metric(1) && answers(&bed));
+    assert!(end(daemon).status.success());
+}
+
+/// Takes the daemon's program away and puts another in its place; fails where the daemon was faster.
+fn instead(bed: &Bed) -> Result<(Balancer, Attachment), guideway_xdp::Error> {
+    let machine = &bed.network.balancers[0];
+    let put = || {
+        let balancer = Balancer::load(&Limits::default(), [1, 2])?;
+        Pins::new(bed.pins())?.take_off(machine.link.index())?;
+        let attachment = balancer.attach(machine.link.name(), Wish::Exactly(Mode::Generic))?;
+        Ok((balancer, attachment))
+    };
+    machine.namespace.run(put).unwrap()
+}
