@@ -57,12 +57,16 @@ pub struct Attachment {
     pub index: u32,
     /// How it runs there.
     pub mode: Mode,
-    /// Why it does not run in native mode, where that was tried.
+    /// Why it does not run in native mode, where that was tried, or would have been had no earlier process left it.
     pub fell_back: Option<String>,
     /// Whether it took the place of a program that an earlier process had left.
     pub replaced: bool,
     holder: Holder,
 }
+
+/// Why a program that was taken over is not in native mode: trying it would take the old one away first.
+const LEFT_GENERIC: &str = "an earlier process left it so, and native mode was not tried again, as that would stop \
+                            forwarding for a moment; `guideway doctor` tells whether the driver can";
 
 /// What keeps the program there.
 #[derive(Debug)]
@@ -94,7 +98,8 @@ impl Balancer {
             holder,
         };
         if let Some((mode, link)) = self.replace(interface, index, wish)? {
-            return Ok(attachment(mode, None, true, Holder::Pinned(link)));
+            let fell_back = (wish == Wish::Auto && mode == Mode::Generic).then(|| LEFT_GENERIC.to_owned());
+            return Ok(attachment(mode, fell_back, true, Holder::Pinned(link)));
         }
         if let Some(Occupant { id, name }) = occupant(interface, index)? {
             return Err(Error::Occupied { interface: interface.to_owned(), id, name });

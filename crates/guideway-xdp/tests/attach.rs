@@ -75,6 +75,7 @@ fn a_program_outlives_its_process_is_replaced_in_place_and_leaves_foreign_ones_a
         let link = pin(&root);
         let attachment = second.attach("lo", Wish::Auto).unwrap();
         assert!(attachment.replaced && attachment.mode == Mode::Generic);
+        assert!(attachment.fell_back.is_some(), "whoever takes it over is told as well");
         assert_eq!(pin(&root), link, "the pin was never away");
         let after = occupant("lo", LOOPBACK).unwrap().unwrap();
         assert_ne!(after.id, before.id);
