@@ -25,7 +25,7 @@ fn left_undone(checksums: bool, cutting: bool) -> Bed<SoftForwarder> {
 }
 
 fn unaided(bed: &Bed<SoftForwarder>) -> &SoftForwarder {
-    &bed.balancers[0].as_ref().unwrap().forwarder()
+    bed.balancers[0].as_ref().unwrap().forwarder()
 }
 
 #[test]
