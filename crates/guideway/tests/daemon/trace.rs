@@ -29,11 +29,11 @@ fn a_trace_shows_what_comes_and_harms_nothing(engine: Engine) {
     let daemon = bed.run();
     ready(&bed);
     let load = HttpLoad::start(&bed.network.client.namespace, &vips(HTTP_PORT)).unwrap();
+    let mut owners = BTreeSet::new();
     for _ in 0..3 {
         let trace = traced(&bed, "trace --count 40 --vip 192.0.2.10 --protocol tcp --timeout 20s --json");
         let packets = trace["packets"].as_array().unwrap();
         assert_eq!(packets.len(), 40, "{trace}");
-        let mut owners = BTreeSet::new();
         for packet in packets {
             let verdict = &packet["verdict"];
             assert_eq!(
@@ -45,9 +45,10 @@ fn a_trace_shows_what_comes_and_harms_nothing(engine: Engine) {
             assert!(packet["bytes"].as_u64().unwrap() >= 54, "{packet}");
             owners.insert(verdict["backend"].as_str().unwrap().to_owned());
         }
-        assert!(owners.len() > 1, "{owners:?}");
         assert!(trace["looked_at"].as_u64().unwrap() >= 40);
     }
+    // A sample holds the packets of a few connections, which one backend may have all.
+    assert!(owners.len() > 1, "{owners:?}");
     let shown = bed.command("trace --count 2 --timeout 20s").stdout;
     assert!(shown.contains("forwarded to web/be"), "{shown}");
     let none = bed.command("trace --client 203.0.113.99 --timeout 1s");
