@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use aya::programs::ProgramError;
 use aya::programs::links::{FdLink, PinnedLink};
 use aya::programs::xdp::{XdpLink, XdpMode};
+use nix::errno::Errno;
 
 use crate::balancer::{Balancer, cannot_tell, describe};
 use crate::error::Error;
@@ -138,8 +139,19 @@ impl Balancer {
     /// [`Error::Attach`], [`Error::Load`] when the kernel does not tell.
     pub fn is_attached(&self, attachment: &Attachment) -> Result<bool, Error> {
         let own = self.with_program(|program| program.info().map_err(|error| cannot_tell(&error)))?.id();
-        // An interface that was made anew has another index, and one that is gone has no program.
-        let index = nix::net::if_::if_nametoindex(attachment.interface.as_str()).ok();
+        // An interface that was made anew has another index, and one that is gone has no program. Anything else (no file
+        // descriptor left, say) tells nothing of it, and must not have the program taken off.
+        let index = match nix::net::if_::if_nametoindex(attachment.interface.as_str()) {
+            Ok(index) => Some(index),
+            Err(Errno::ENODEV) => None,
+            Err(error) => {
+                return Err(Error::Attach {
+                    interface: attachment.interface.clone(),
+                    mode: attachment.mode.as_str(),
+                    reason: format!("the kernel does not tell whether the interface is there: {error}"),
+                });
+            }
+        };
         if index != Some(attachment.index) {
             return Ok(false);
         }
