@@ -136,9 +136,10 @@ impl Settings {
             return Err(Refusal::NoTable { policy: self.contender.to_string() });
         }
         within("the number of backends", self.backends, 1, 30_000)?;
-        let Limits { imbalance, needless, bytes } = self.limits;
-        if imbalance.is_none() && needless.is_none() && bytes.is_none() {
-            return Err(Refusal::Nothing { what: "limit: imbalance, needless churn or memory" });
+        let Limits { imbalance, needless, .. } = self.limits;
+        // A limit of memory alone is met by the smallest table that has room.
+        if imbalance.is_none() && needless.is_none() {
+            return Err(Refusal::Nothing { what: "limit that grows the table: imbalance or needless churn" });
         }
         for share in [imbalance, needless].into_iter().flatten() {
             if !(share > 0.0 && share.is_finite()) {

@@ -17,6 +17,7 @@
 //! ```
 
 mod change;
+pub mod paper;
 #[cfg(test)]
 mod slowly;
 
@@ -74,8 +75,7 @@ impl Default for Settings {
 impl Settings {
     /// The experiment of the Maglev paper's figure 12: of 1,000 backends some fail at once, for two table sizes, 200 times each.
     ///
-    /// The paper publishes its curve as a picture. What its text says of it: more failures change more, and the larger table
-    /// less.
+    /// [`paper::run`] draws the paper's own curve beside it.
     pub fn paper() -> Self {
         let sizes = [65_537, 655_373].map(|slots| TableSize::new(slots).unwrap_or_default());
         Self {

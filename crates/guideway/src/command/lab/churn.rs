@@ -1,7 +1,7 @@
 //! `guideway lab churn`.
 
 use guideway_hash::TableSize;
-use guideway_lab::churn::{self, Change, Moved, Report, Settings};
+use guideway_lab::churn::{self, Change, Moved, Report, Settings, paper};
 use guideway_lab::plot::{Axis, Chart, Point, Scale, Series, Style, Unit};
 use guideway_lab::{Contender, Estimate, Weights};
 
@@ -96,13 +96,16 @@ impl Args {
 pub(super) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
     args.output.ready()?;
     let settings = args.settings();
+    if args.paper {
+        return run_paper(args, &settings, screen);
+    }
     let report = args.work.carry_out(|execution| churn::run(&settings, execution))?;
     let findings = Findings {
         about: about(&report),
         tables: vec![table(&report)],
-        notes: notes(args),
+        notes: Vec::new(),
         csv: csv(&report),
-        chart: chart(&report, args.paper),
+        chart: chart(&report),
         report: &report,
     };
     args.output.tell(&findings, screen)?;
@@ -119,14 +122,104 @@ fn about(report: &Report) -> String {
     )
 }
 
-fn notes(args: &Args) -> Vec<String> {
-    if !args.paper {
-        return Vec::new();
+fn run_paper(args: &Args, settings: &Settings, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let report = args.work.carry_out(|execution| paper::run(settings, execution))?;
+    let findings = Findings {
+        about: format!(
+            "Of 1,000 backends some fail at once. Seed {}, {} a case; shares of the slots with the 95 % confidence interval.",
+            settings.seed,
+            counted(settings.runs, "run")
+        ),
+        tables: vec![paper_table(&report)],
+        notes: vec![
+            "The paper publishes its curve as a picture (figure 12: the share of changed entries over the share of failed backends, \
+             the mean of 200 repetitions), without figures. So its curve is drawn again: \"the paper\" is its pseudocode 1, word for word, \
+             with hashes of its own. What its text says of the curve holds for both: more failures change more, and the larger table \
+             changes less."
+                .into(),
+        ],
+        csv: paper_csv(&report),
+        chart: paper_chart(&report),
+        report: &report,
+    };
+    args.output.tell(&findings, screen)?;
+    Ok(Outcome::Ok)
+}
+
+/// Of our tables and of the paper's pseudocode, in each case: all that moved, and what moved needlessly.
+fn paper_rows(report: &paper::Report) -> impl Iterator<Item = (&paper::Point, [&Estimate; 4])> {
+    let tables = report.ours.rows.iter().filter_map(|row| row.table.as_ref());
+    tables
+        .zip(&report.pseudocode)
+        .map(|(ours, paper)| (paper, [&ours.moved, &ours.needless, &paper.moved, &paper.needless]))
+}
+
+fn paper_table(report: &paper::Report) -> Columns {
+    let mut columns = Columns::new([
+        ("failed", Align::Right),
+        ("slots", Align::Right),
+        ("changed, ours", Align::Right),
+        ("the paper", Align::Right),
+        ("needlessly, ours", Align::Right),
+        ("the paper", Align::Right),
+    ]);
+    for (case, [moved, needless, paper_moved, paper_needless]) in paper_rows(report) {
+        let shares = [moved, paper_moved, needless, paper_needless].map(percent);
+        columns.row([case.failed.to_string(), grouped(case.slots)].into_iter().chain(shares));
     }
-    let text = "The paper publishes this curve as a picture (figure 12: the share of changed entries over the share of failed backends, \
-                the mean of 200 repetitions), so there are no figures to print beside these. What its text says of the curve holds here: \
-                more failures change more, and the larger table changes less.";
-    vec![text.into()]
+    columns
+}
+
+fn paper_csv(report: &paper::Report) -> Csv {
+    let mut csv = Csv::new([
+        "failed",
+        "backends",
+        "slots",
+        "moved",
+        "moved_low",
+        "moved_high",
+        "needless",
+        "needless_low",
+        "needless_high",
+        "paper_moved",
+        "paper_moved_low",
+        "paper_moved_high",
+        "paper_needless",
+        "paper_needless_low",
+        "paper_needless_high",
+    ]);
+    for (case, shares) in paper_rows(report) {
+        let case = [case.failed, case.backends, case.slots].map(|number| number.to_string());
+        csv.row(case.into_iter().chain(shares.into_iter().flat_map(estimate_cells)));
+    }
+    csv
+}
+
+fn paper_chart(report: &paper::Report) -> Chart {
+    let kinds = [
+        ("all, ours", Style::Line),
+        ("needless, ours", Style::Line),
+        ("all, the paper", Style::Marks),
+        ("needless, the paper", Style::Marks),
+    ];
+    let mut series = Vec::new();
+    for (which, (kind, style)) in kinds.into_iter().enumerate() {
+        for size in &report.ours.settings.slots {
+            let cases = paper_rows(report).filter(|(case, _)| case.slots == size.get());
+            let point = |(case, shares): (&paper::Point, [&Estimate; 4])| {
+                Point::estimate(f64::from(case.failed) / f64::from(case.backends), shares[which])
+            };
+            let name = format!("{kind}, M = {}", grouped(size.get()));
+            series.push(Series { name, style, points: cases.map(point).collect() });
+        }
+    }
+    Chart {
+        title: "What changes when backends fail, beside what the Maglev paper's pseudocode changes".into(),
+        subtitle: format!("{} a case, of 1,000 backends", counted(report.ours.settings.runs, "run")),
+        x: Axis::new("share of the backends that fail", Scale::Log, Unit::Share),
+        y: Axis::new("share of the slots", Scale::Log, Unit::Share),
+        series,
+    }
 }
 
 fn table(report: &Report) -> Columns {
@@ -213,8 +306,8 @@ fn csv(report: &Report) -> Csv {
     csv
 }
 
-/// What moves needlessly, over the one thing that is swept most; `all` of what moves as well, as the paper draws it.
-fn chart(report: &Report, all: bool) -> Chart {
+/// What moves needlessly, over the one thing that is swept most.
+fn chart(report: &Report) -> Chart {
     let Settings { backends, slots, changes, runs, flows, weights, .. } = &report.settings;
     let across = if changes.len() > 1 {
         Across::Share
@@ -244,23 +337,16 @@ fn chart(report: &Report, all: bool) -> Chart {
             (Across::Backends, _) => vec![f64::from(row.backends)],
             (Across::Share, _) => vec![f64::from(row.change.count()) / f64::from(row.backends)],
         };
-        let kinds: &[(&str, &Estimate)] = match all {
-            true => &[(": all", &moved.moved), (": needless", &moved.needless)],
-            false => &[("", &moved.needless)],
-        };
-        for (kind, share) in kinds {
-            let name = format!("{name}{kind}");
-            let points = places.iter().map(|&x| Point::estimate(x, share));
-            match series.iter_mut().find(|series| series.name == name) {
-                Some(series) => series.points.extend(points),
-                None => series.push(Series { name, style: Style::Line, points: points.collect() }),
-            }
+        let points = places.iter().map(|&x| Point::estimate(x, &moved.needless));
+        match series.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.points.extend(points),
+            None => series.push(Series { name, style: Style::Line, points: points.collect() }),
         }
     }
     for series in &mut series {
         series.points.sort_by(|one, other| one.x.total_cmp(&other.x));
     }
-    let what = if all { "What moves, and what of it needlessly" } else { "What moves needlessly" };
+    let what = "What moves needlessly";
     let title = match report.rows.first() {
         Some(row) if changes.len() == 1 && backends.len() == 1 => {
             format!("{what}: {}", row.change.among(row.backends))
@@ -280,7 +366,7 @@ fn chart(report: &Report, all: bool) -> Chart {
             Across::Backends => Axis::new("backends", Scale::Log, Unit::Number),
             Across::Share => Axis::new("share of the backends that change", Scale::Log, Unit::Share),
         },
-        y: Axis::new(if all { "moved" } else { "moved needlessly" }, Scale::Log, Unit::Share),
+        y: Axis::new("moved needlessly", Scale::Log, Unit::Share),
         series,
     }
 }

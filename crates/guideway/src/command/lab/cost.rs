@@ -14,7 +14,7 @@ use crate::screen::Screen;
 /// Measure, here and now, what policies cost: to build, to change, to look up, and in memory
 ///
 /// Cases take turns on one thread; each figure is the median of its rounds. A change drains one backend from what was built. A look-up is
-/// of a flow that is hashed already. Unlike the other experiments, the figures are this machine's and this moment's.
+/// of a flow that is hashed already. Memory is the library's: 2 bytes a slot for up to 32,767 backends, where the packet path takes 4. Unlike the other experiments, the figures are this machine's and this moment's.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -228,13 +228,13 @@ fn rows(report: &Report) -> Columns {
     for row in &report.backends {
         columns.row([
             row.name.clone(),
-            row.weight.to_string(),
-            row.before.to_string(),
-            row.after.to_string(),
-            row.kept.to_string(),
-            row.lost.to_string(),
+            grouped(row.weight),
+            grouped(row.before),
+            grouped(row.after),
+            grouped(row.kept),
+            grouped(row.lost),
             format!("{:.1} %", 100.0 * row.lost as f64 / row.before.max(1) as f64),
-            row.gained.to_string(),
+            grouped(row.gained),
         ]);
     }
     columns

@@ -3,7 +3,7 @@
 use guideway_lab::persistence::{self, Kind, PersistenceError, Reason, Report, Row, Settings};
 use guideway_lab::plot::{Axis, Chart, Point, Scale, Series, Style, Unit};
 
-use super::output::{Csv, Findings, OutputArgs, bar};
+use super::output::{Csv, Findings, OutputArgs, bar, grouped};
 use crate::columns::{Align, Columns};
 use crate::failure::{Failure, Outcome};
 use crate::screen::{Screen, Style as Paint};
@@ -153,7 +153,7 @@ fn tables(report: &Report) -> Vec<Columns> {
     if !report.reasons.is_empty() {
         let mut reasons = Columns::new([("flows", Align::Right), ("why Guideway broke them", Align::Left)]);
         for &reason in report.reasons.keys() {
-            reasons.row([report.broken_for(reason).to_string(), reason.as_str().to_owned()]);
+            reasons.row([grouped(report.broken_for(reason)), reason.as_str().to_owned()]);
         }
         tables.push(reasons);
     }
@@ -208,7 +208,7 @@ fn chart(report: &Report) -> Chart {
             "{} changes in {} minutes, {balancers}; {} flows",
             report.changes.len(),
             report.minutes,
-            report.flows.values().sum::<u64>()
+            grouped(report.flows.values().sum::<u64>())
         ),
         x: Axis::of_names("", ["all broken", "TCP", "UDP", "QUIC", "lost"]),
         y: Axis::new("flows", Scale::Log, Unit::Number),
@@ -224,24 +224,25 @@ fn about(report: &Report) -> String {
     };
     let resteers = report.resteers.len();
     format!(
-        "Seed {}: {flows} flows, {} packets and {} changes in {} minutes; {balancers}, routers that chose anew {resteers} times.",
+        "Seed {}: {} flows, {} packets and {} changes in {} minutes; {balancers}, routers that chose anew {resteers} times.",
         report.seed,
-        report.packets,
+        grouped(flows),
+        grouped(report.packets),
         report.changes.len(),
         report.minutes
     )
 }
 
 fn cells(row: &Row) -> [String; 9] {
-    let [tcp, udp, quic] = Kind::ALL.map(|kind| row.broken_of(kind).to_string());
+    let [tcp, udp, quic] = Kind::ALL.map(|kind| grouped(row.broken_of(kind)));
     [
         row.strategy.clone(),
-        row.broken.to_string(),
+        grouped(row.broken),
         tcp,
         udp,
         quic,
-        row.lost.to_string(),
-        row.remembered.to_string(),
+        grouped(row.lost),
+        grouped(row.remembered as u64),
         format!("{} KiB", row.flow_bytes / 1024),
         format!("{:.0} %", 100.0 * row.consulted),
     ]
