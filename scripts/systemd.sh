@@ -17,15 +17,15 @@ fail() { echo "systemd: $*" >&2; exit 1; }
 [ -x /lib/systemd/systemd ] || fail "systemd is not installed"
 
 work=$(mktemp -d)
-first=""
+first="" launcher=""
 inside() { nsenter -t "$first" -a -- "$@"; }
 tidy() {
     status=$?
     if [ -n "$first" ]; then
         [ $status = 0 ] || inside journalctl --no-pager -n 40 -u guideway >&2 || :
-        kill -KILL "$first" 2>/dev/null || :
-        wait 2>/dev/null || :
     fi
+    # Its child dies with it, and the namespaces with that.
+    [ -z "$launcher" ] || { kill -KILL "$launcher" && wait "$launcher"; } 2>/dev/null || :
     rm -rf "$work"
 }
 trap tidy EXIT
