@@ -16,7 +16,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::member::Member;
 use super::region::Region;
-use super::service::{Held, Prior, read};
+use super::service::{Churn, Held, Prior, read};
 use super::spec::{
     Admin, AllDown, BackendSpec, Health, Listen, Protocol, ServiceSpec, TableRule, TableSizeSpec, TableSpec,
     TunnelSpec,
@@ -47,6 +47,18 @@ impl<E: Engine> Controller<E> {
     /// # Errors
     /// [`AdoptError`].
     pub fn adopt(engine: E, known: &[ServiceSpec]) -> Result<Self, AdoptError> {
+        Self::adopt_with(engine, known, |_, _| None)
+    }
+
+    /// The same, where the names of backends that were removed are known: `name_of` has them by service and address.
+    ///
+    /// # Errors
+    /// [`AdoptError`].
+    pub fn adopt_with(
+        engine: E,
+        known: &[ServiceSpec],
+        name_of: impl Fn(&str, IpAddr) -> Option<String>,
+    ) -> Result<Self, AdoptError> {
         let (bindings, quic) = engine.published();
         let mut listens: BTreeMap<u16, Vec<Listen>> = BTreeMap::new();
         for binding in &bindings {
@@ -62,7 +74,8 @@ impl<E: Engine> Controller<E> {
                 .filter(|spec| !names.contains(&spec.name))
                 .max_by_key(|spec| spec.listen.iter().filter(|place| listen.contains(place)).count())
                 .filter(|spec| spec.listen.iter().any(|place| listen.contains(place)));
-            let held = controller.adopt_service(ServiceId(id), listen, spec, known, &quic)?;
+            let mut held = controller.adopt_service(ServiceId(id), listen, spec, known, &quic)?;
+            name_removed(&mut held, &name_of);
             names.insert(held.spec.name.clone());
             controller.free_ids.remove(&id);
             for place in &held.spec.listen {
@@ -184,6 +197,7 @@ impl<E: Engine> Controller<E> {
             last_resort,
             resize_waits: false,
             resize_refused: None,
+            churn: Churn::default(),
         })
     }
 
@@ -254,6 +268,15 @@ fn choose_present(members: &mut [Option<Member>], wanted: &[BackendSpec]) {
             those.min_by_key(|member| (member.spec.admin != Admin::Active, member.health != Health::Up));
         if let Some(member) = best {
             member.removed = None;
+        }
+    }
+}
+
+/// Gives back their names to backends that are removed.
+fn name_removed(held: &mut Held, name_of: impl Fn(&str, IpAddr) -> Option<String>) {
+    for member in held.members.iter_mut().flatten().filter(|member| member.removed.is_some()) {
+        if let Some(name) = name_of(&held.spec.name, member.spec.address) {
+            member.spec.identity = name;
         }
     }
 }

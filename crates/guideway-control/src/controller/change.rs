@@ -12,10 +12,11 @@ pub struct ServiceChange {
     pub generation: u32,
     /// Slots of its table.
     pub slots: u32,
-    /// Slots whose owner changed.
+    /// Slots whose owner changed. Of another size or seed, the same share of its slots as of flows that change theirs.
     pub moved: u32,
     /// Those of them for which nothing asked: old and new owner took new flows before and take them now, and neither did
-    /// the old one lose weight nor the new one gain any. None where the size or the seed changed, which asks for all.
+    /// the old one lose weight nor the new one gain any. Another size or seed asks for nothing by itself, so that its
+    /// whole price is seen.
     pub needless: u32,
     /// Remembered live flows on backends that are down since this change.
     pub voided_flows: u32,
@@ -94,7 +95,7 @@ pub enum ChangeError {
     },
     /// The forwarder's memory is too small.
     #[error(
-        "service {service:?} needs {asked} more {what}, but only {free} of {capacity} are free in one piece; start with a higher limit"
+        "service {service:?} needs {asked} more {what}, but only {free} of {capacity} are free in one piece; a forwarder that is made anew is as large as its configuration needs"
     )]
     Full {
         /// The service.

@@ -44,7 +44,7 @@ pub use change::{ChangeError, ServiceChange};
 pub use drift::{DriftKind, Drifted};
 pub use inspect::{FlowView, SlotView, TableView};
 pub use remaining::Remaining;
-pub use service::{BackendStatus, ServiceStatus};
+pub use service::{BackendStatus, Churn, ServiceStatus};
 pub use table::TableError;
 pub use tick::Ticked;
 

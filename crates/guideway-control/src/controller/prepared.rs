@@ -9,7 +9,7 @@ use super::commit::Plan;
 use super::member::Member;
 use super::records::{carry_counts, flip, raise_records, store_records, store_service};
 use super::region::{Full, Region};
-use super::service::{Held, write};
+use super::service::{Churn, Held, write};
 use super::shares::Shares;
 use super::spec::{Health, Listen, ServiceSpec};
 use super::{ChangeError, Controller, Retired, ServiceChange};
@@ -79,6 +79,7 @@ impl<E: Engine> Controller<E> {
             last_resort: plan.last_resort,
             resize_waits: false,
             resize_refused: None,
+            churn: Churn::default(),
         };
         for (slot, &word) in held.words.iter().enumerate() {
             write(&self.engine, table, slot as u32, word);
@@ -120,11 +121,10 @@ impl<E: Engine> Controller<E> {
     ) -> Result<Prepared, ChangeError> {
         let name = spec.name.clone();
         let unknown = || ChangeError::UnknownService { service: name.clone() };
-        let (old_table, old_seed, old_places) = {
+        let (resized, old_places) = {
             let held = self.services.get(&name).ok_or_else(unknown)?;
-            (held.table, held.seed, held.places)
+            (held.is_replaced_by(plan.size, plan.seed), held.places)
         };
-        let resized = plan.size != old_table.len || plan.seed != old_seed;
         let new_table = if resized {
             Some(self.slots.take(plan.size).map_err(|short| full(&name, "slots", short))?)
         } else {
@@ -203,8 +203,12 @@ impl<E: Engine> Controller<E> {
             return change;
         };
         let (engine, now) = (&self.engine, self.engine.now_seconds());
+        let moves = update.shares.moves(held, &update.owners, update.seed);
+        (change.moved, change.needless) = (moves.moved, moves.needless);
+        held.churn.moved += u64::from(moves.moved);
+        held.churn.needless += u64::from(moves.needless);
         if let Some(table) = update.new_table {
-            change.moved = flip(engine, held, table, update.seed, &update.owners, now);
+            flip(engine, held, table, update.seed, &update.owners, now);
         } else {
             for (slot, &owner) in update.owners.iter().enumerate() {
                 let slot = slot as u32;
@@ -212,8 +216,6 @@ impl<E: Engine> Controller<E> {
                 if before.current() == owner {
                     continue;
                 }
-                change.moved += 1;
-                change.needless += u32::from(update.shares.is_needless(before.current(), owner));
                 let settled_on_nobody = before.is_settled() && before.current() == NO_BACKEND;
                 if settled_on_nobody && held.prior.is_none() {
                     // No flow can be on a backend of a slot that had none.

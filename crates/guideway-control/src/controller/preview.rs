@@ -1,7 +1,5 @@
 //! What a change would do, without doing it.
 
-use guideway_forward::record::NO_BACKEND;
-
 use super::shares::Shares;
 use super::spec::{BackendSpec, Health, ServiceSpec};
 use super::{ChangeError, Controller, Removal, ServiceChange};
@@ -33,18 +31,10 @@ impl<E: Engine> Controller<E> {
         };
         let Some(held) = self.services.get(&spec.name) else { return Ok(change) };
         let shares = Shares::new((&held.members, held.last_resort), (&plan.members, plan.last_resort));
-        let resized = plan.size != held.table.len;
-        for (slot, &owner) in plan.owners.iter().enumerate() {
-            let before = held.slot(slot as u32 % held.table.len).current();
-            // With another seed every flow hashes anew, so nothing can be said to stay.
-            if before == owner && plan.seed == held.seed {
-                continue;
-            }
-            change.moved += 1;
-            let asked_for = resized || plan.seed != held.seed || before == NO_BACKEND;
-            change.needless += u32::from(!asked_for && shares.is_needless(before, owner));
-        }
-        change.generation = held.generation.wrapping_add(u32::from(change.moved > 0));
+        let moves = shares.moves(held, &plan.owners, plan.seed);
+        let replaced = held.is_replaced_by(plan.size, plan.seed);
+        (change.moved, change.needless) = (moves.moved, moves.needless);
+        change.generation = held.generation.wrapping_add(u32::from(replaced || moves.moved > 0));
         Ok(change)
     }
 }

@@ -7,8 +7,7 @@ use super::region::Region;
 use super::service::{Held, Prior, write};
 use crate::engine::Engine;
 
-/// Writes a whole new table beside the present one and flips to it; returns how many slots of the hash space moved,
-/// counted over the new table's slots by the owner that the old table gives the same hash.
+/// Writes a whole new table beside the present one and flips to it.
 pub(super) fn flip(
     engine: &impl Engine,
     held: &mut Held,
@@ -16,17 +15,11 @@ pub(super) fn flip(
     seed: u64,
     owners: &[u16],
     now: u32,
-) -> u32 {
+) {
     let words: Vec<Slot> = owners.iter().map(|&owner| Slot::settled_on(owner)).collect();
     for (slot, &word) in words.iter().enumerate() {
         write(engine, table, slot as u32, word);
     }
-    let same_seed = held.seed == seed;
-    let moved = owners
-        .iter()
-        .enumerate()
-        .filter(|&(slot, &owner)| !same_seed || held.slot(slot as u32 % held.table.len).current() != owner)
-        .count() as u32;
     let before = std::mem::replace(&mut held.words, words);
     held.prior =
         Some(Prior { region: held.table, words: before, seed: held.seed, since: now, in_grace: true });
@@ -39,7 +32,6 @@ pub(super) fn flip(
         record.other_table(record.active()).set(table.offset, table.len, seed);
         record.set_active(held.active());
     }
-    moved
 }
 
 pub(super) fn store_service(record: &Service, held: &Held) {

@@ -40,6 +40,17 @@ pub(crate) struct Held {
     pub(crate) resize_waits: bool,
     /// Why it could not be done when its turn came.
     pub(crate) resize_refused: Option<ChangeError>,
+    /// What changes have moved since this process took charge.
+    pub(crate) churn: Churn,
+}
+
+/// Slots that changes have moved, as [`ServiceChange`](super::ServiceChange) counts them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Churn {
+    /// Those that changed their owner.
+    pub moved: u64,
+    /// Those of them for which nothing asked.
+    pub needless: u64,
 }
 
 /// The table before the present one, of another size or seed.
@@ -76,6 +87,8 @@ pub struct ServiceStatus {
     pub resize_refused: Option<ChangeError>,
     /// Whether backends are in use although every check fails.
     pub last_resort: bool,
+    /// What changes have moved since this process took charge of it.
+    pub churn: Churn,
     /// Packets forwarded.
     pub count: Count,
     /// Its backends, those that drain after their removal included.
@@ -140,6 +153,11 @@ impl Held {
         self.resize_waits && self.spec.table == *table
     }
 
+    /// Whether a table of this size and seed takes the place of the active one, rather than being written into it.
+    pub(crate) fn is_replaced_by(&self, size: u32, seed: u64) -> bool {
+        size != self.table.len || seed != self.seed
+    }
+
     /// Packets forwarded to a member since it joined.
     pub(crate) fn count(&self, engine: &impl Engine, local: u16) -> Count {
         let Some(Some(member)) = self.members.get(usize::from(local)) else { return Count::default() };
@@ -199,6 +217,7 @@ impl Held {
             prior: self.prior.is_some(),
             resize_refused: self.resize_refused.clone(),
             last_resort: self.last_resort,
+            churn: self.churn,
             count: engine.service_count(self.id),
             backends: backends.collect(),
         }

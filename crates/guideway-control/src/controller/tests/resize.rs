@@ -71,3 +71,82 @@ fn while_a_resize_does_not_fit_everything_else_of_the_service_can_change() {
         "another wish is answered at once"
     );
 }
+
+/// Of all pairs of slots that a hash can have in two tables, those whose owner changes and those that change it
+/// needlessly, by `weights` before and after.
+fn counted_by_hash(before: &TableView, after: &TableView, weights: [&[(&str, u32)]; 2]) -> (u64, u64) {
+    let weight = |when: usize, name: &str| {
+        weights[when].iter().find(|(other, _)| *other == name).map_or(0, |&(_, weight)| weight)
+    };
+    let (mut moved, mut needless) = (0, 0);
+    for hash in 0..before.slots.len() * after.slots.len() {
+        let old = before.slots[hash % before.slots.len()].current.as_deref().unwrap();
+        let new = after.slots[hash % after.slots.len()].current.as_deref().unwrap();
+        if old != new {
+            moved += 1;
+            let kept = weight(0, old) > 0 && weight(1, old) >= weight(0, old);
+            let gained = weight(0, new) == 0 || weight(1, new) > weight(0, new);
+            needless += u64::from(kept && !gained);
+        }
+    }
+    (moved, needless)
+}
+
+#[test]
+fn a_resize_counts_as_moved_the_share_of_all_hashes_that_change_their_backend() {
+    let even = [("be1", 1), ("be2", 1), ("be3", 1), ("be4", 1)];
+    let uneven = [("be1", 5), ("be2", 1), ("be3", 2), ("be4", 1)];
+    let cases: [(u32, u32, [&[(&str, u32)]; 2]); 5] = [
+        (251, 509, [&even, &even]),
+        (509, 251, [&even, &even[1..]]),
+        (251, 509, [&even[..3], &even]),
+        (251, 307, [&even, &uneven]),
+        (307, 251, [&uneven, &even[..2]]),
+    ];
+    for (old_size, new_size, weights) in cases {
+        let spec = |size: u32, weights: &[(&str, u32)]| {
+            let mut spec = service(of(1..=4), size);
+            spec.backends.retain_mut(|backend| {
+                let weight = weights.iter().find(|(name, _)| *name == backend.identity);
+                weight.map(|&(_, weight)| backend.weight = weight).is_some()
+            });
+            spec
+        };
+        let mut controller = controller();
+        controller.add_service(spec(old_size, weights[0]), Health::Up).unwrap();
+        let before = controller.table("web").unwrap();
+        let wanted = spec(new_size, weights[1]);
+        let foreseen = controller.preview(&wanted, |_| Health::Up).unwrap();
+        let change = controller.replace_service(wanted, Health::Up).unwrap();
+        assert_eq!(foreseen, change, "a plan says what will be");
+        let churn = Churn { moved: change.moved.into(), needless: change.needless.into() };
+        assert_eq!(controller.status()[0].churn, churn, "and metrics what was");
+        let after = controller.table("web").unwrap();
+        let (moved, needless) = counted_by_hash(&before, &after, weights);
+        let in_slots = |pairs: u64| (pairs as f64 / f64::from(old_size)).round() as u32;
+        assert_eq!((change.moved, change.needless), (in_slots(moved), in_slots(needless)), "{weights:?}");
+        assert!(change.needless > 0 && change.needless <= change.moved && change.moved < new_size);
+    }
+}
+
+#[test]
+fn another_seed_moves_the_share_of_flows_that_it_says() {
+    let mut controller = controller();
+    controller.add_service(service(of(1..=4), 1_009), Health::Up).unwrap();
+    let before = controller.table("web").unwrap();
+    let change = controller.resize("web", TableSizeSpec::Slots(1_009), 8).unwrap();
+    let after = controller.table("web").unwrap();
+    let owner = |table: &TableView, seed: u64, flow: &FlowKey| {
+        let hash = FlowHasher::new(seed).hash(flow, HashKey::FiveTuple);
+        table.slots[(hash % table.slots.len() as u64) as usize].current.clone()
+    };
+    let flows = (0..40_000_u32).map(|number| {
+        let client = (0x0b00_0000 | number / 100).to_be_bytes();
+        let port = 10_000 + (number % 100) as u16;
+        FlowKey::v4(client, [192, 0, 2, 10], port, 80, IpProtocol::TCP)
+    });
+    let moved = flows.filter(|flow| owner(&before, 7, flow) != owner(&after, 8, flow)).count();
+    let share = f64::from(change.moved) / f64::from(change.slots);
+    assert!((moved as f64 / 40_000.0 - share).abs() < 0.01, "{moved} {change:?}");
+    assert_eq!(change.moved, change.needless, "nothing but the seed asks for it");
+}
