@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::controller::spec::{Admin, BackendSpec, Health, ServiceSpec};
 use crate::controller::{ChangeError, Controller, Remaining, ServiceChange, from_config};
 use crate::engine::Engine;
-use crate::health::{self, Advanced, Board, Change, RAMP_STEPS, Verdict, Wanted, Who};
+use crate::health::{self, Advanced, Board, Change, RAMP_STEPS, ServiceCheck, Verdict, Wanted, Who};
 use crate::overrides::Overrides;
 
 mod leaving;
@@ -90,7 +90,8 @@ impl Desired {
         // With a service goes everything that it had.
         let of_present = |wanted: &&Wanted| self.services.contains_key(&wanted.who.service);
         let before = checks_before.iter().map(|(wanted, _)| wanted).filter(of_present);
-        self.leaving.note(before, &self.checks, board);
+        let checks = config.services.iter().filter_map(ServiceCheck::of);
+        self.leaving.note(checks, before, &self.checks, board);
         self.follow_checks(board, now);
         self.leaving.presume(board, now);
     }
@@ -134,6 +135,12 @@ impl Desired {
         self.marked.extend(wanted.map(|change| change.who.service.clone()));
     }
 
+    /// Notes backends that an earlier process removed and that still drain, before the first
+    /// [`configure`](Self::configure): they are checked on, and their verdicts hold.
+    pub fn take_leaving(&mut self, remaining: &[Remaining]) {
+        self.leaving.find(remaining);
+    }
+
     /// Tells the controller what the checks say of backends that were removed and drain: the flows of one that fails
     /// end. Those that do not drain any more are checked no longer.
     pub fn follow_leaving(
@@ -143,12 +150,14 @@ impl Desired {
         board: &mut Board,
         now: Instant,
     ) {
-        if self.leaving.follow(controller, remaining, board) {
+        let (found, gone) = (self.leaving.find(remaining), self.leaving.follow(controller, remaining, board));
+        if found || gone {
             self.follow_checks(board, now);
+            self.leaving.presume(board, now);
         }
     }
 
-    /// The addresses of backends that were removed and are still checked.
+    /// The addresses of backends that were removed and still drain.
     pub fn leaving(&self) -> impl Iterator<Item = IpAddr> {
         self.leaving.addresses()
     }
@@ -267,8 +276,8 @@ impl Desired {
             let admin = self.overrides.of(&wanted.who).admin.map_or(*configured, Admin::from);
             admin != Admin::Disabled
         };
-        let wanted = self.checks.iter().filter(may_take).map(|(wanted, _)| wanted);
-        board.follow(wanted.chain(self.leaving.wanted()).cloned(), now);
+        let wanted = self.checks.iter().filter(may_take).map(|(wanted, _)| wanted.clone());
+        board.follow(wanted.chain(self.leaving.wanted()), now);
     }
 }
 

@@ -11,15 +11,20 @@
 //!                    ▼
 //!                   Cut
 //! ```
-//! The forwarder counts the flows that it has seen since the drain began. A flow that is silent is not among them until
-//! it speaks; only when an idle time has passed since the change, and the slots have settled, can there be none.
+//! The forwarder counts the flows that it has seen since the drain began. Live are those of them that stand: not the ones
+//! that never opened or are closed, which are remembered for some seconds and keep a drain from [`Phase::Done`] alone. A
+//! flow that is silent is not among them until it speaks; only when an idle time has passed since the change, and the slots have settled, can there be none.
 //! So [`Phase::Quiet`] is when a hasty operator goes on, [`Phase::Done`] when nobody can be hurt.
+
+mod snapshot;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use crate::controller::Remaining;
+
+pub use snapshot::Snapshot;
 
 /// How long a drain that has ended can still be asked about.
 const KEPT: Duration = Duration::from_secs(600);
@@ -51,9 +56,13 @@ pub enum Phase {
     Busy {
         /// How many flows are remembered; QUIC connections are not, so it can be 0.
         live_flows: u32,
+        /// Flows besides that open or close.
+        ending_flows: u32,
     },
     /// No live flow is seen; silent ones may be there.
     Quiet {
+        /// Flows that open or close.
+        ending_flows: u32,
         /// On how many slots.
         unsettled_slots: u32,
     },
@@ -78,7 +87,7 @@ impl Phase {
 pub struct Drain {
     /// How far it is.
     pub phase: Phase,
-    /// When it began, as far as this process knows.
+    /// When it began, by this process's clock.
     pub began: Instant,
     /// When it is cut short.
     pub deadline: Option<Instant>,
@@ -108,6 +117,8 @@ pub enum DrainEvent {
 #[derive(Debug, Default)]
 pub struct Drains {
     drains: BTreeMap<DrainKey, Drain>,
+    /// Whether drains have begun or ended since that was asked last.
+    is_unsaved: bool,
 }
 
 impl Drains {
@@ -118,49 +129,49 @@ impl Drains {
 
     /// Follows a drain that has been committed. Of one under way it changes the deadline alone.
     pub fn begin(&mut self, key: DrainKey, now: Instant, deadline: Option<Instant>) {
-        let fresh = Drain { phase: Phase::Quiet { unsettled_slots: 0 }, began: now, deadline, ended: None };
-        let drain = self.drains.entry(key).or_insert(fresh);
+        let phase = Phase::Quiet { ending_flows: 0, unsettled_slots: 0 };
+        let fresh = Drain { phase, began: now, deadline, ended: None };
+        let drain = self.drains.entry(key).or_insert_with(|| {
+            self.is_unsaved = true;
+            fresh
+        });
         if drain.phase.is_over() {
             *drain = fresh;
+            self.is_unsaved = true;
         }
         drain.deadline = deadline;
     }
 
     /// Forgets a drain: the backend is wanted again.
     pub fn cancel(&mut self, key: &DrainKey) -> Option<Drain> {
-        self.drains.remove(key)
+        let cancelled = self.drains.remove(key);
+        self.is_unsaved |= cancelled.is_some_and(|drain| !drain.phase.is_over());
+        cancelled
     }
 
-    /// Takes what the controller says remains, and the time. What drains there and is not known here, as after a
-    /// restart, is followed from now on. To be called after the change that began a drain is committed.
+    /// Takes what the controller says remains, and the time. What drains there and is not known here, as when
+    /// a kill came before it was saved, is followed from now on. To be called after the change that began a drain is committed.
     pub fn observe(&mut self, remaining: &[Remaining], now: Instant) -> Vec<DrainEvent> {
-        let mut present = BTreeMap::new();
+        let mut present: BTreeMap<DrainKey, Left> = BTreeMap::new();
         for one in remaining {
             let key = DrainKey::of(one);
             if !self.drains.contains_key(&key) {
                 self.begin(key.clone(), now, None);
             }
             // A name can leave with one address more than once.
-            let sum: &mut (u32, u32, bool) = present.entry(key).or_default();
-            sum.0 += one.live_flows;
-            sum.1 += one.unsettled_slots;
-            sum.2 |= one.may_have_quic;
+            present.entry(key).or_default().add(one);
         }
         let mut events = Vec::new();
         for (key, drain) in &mut self.drains {
-            let (live_flows, unsettled_slots, quic) = present.get(key).copied().unwrap_or_default();
+            let left = present.get(key).copied().unwrap_or_default();
             if drain.phase.is_over() {
                 continue;
             }
             let late = drain.deadline.is_some_and(|deadline| now >= deadline);
-            drain.phase = match (live_flows, unsettled_slots, quic) {
-                (0, 0, false) => Phase::Done,
-                _ if late => Phase::Cut { live_flows },
-                (0, unsettled_slots, false) => Phase::Quiet { unsettled_slots },
-                (live_flows, ..) => Phase::Busy { live_flows },
-            };
+            drain.phase = left.phase(late);
             if drain.phase.is_over() {
                 drain.ended = Some(now);
+                self.is_unsaved = true;
             }
             match drain.phase {
                 Phase::Done => {
@@ -201,6 +212,34 @@ impl Drains {
     }
 }
 
+/// What the controller says of one drain.
+#[derive(Debug, Clone, Copy, Default)]
+struct Left {
+    live_flows: u32,
+    ending_flows: u32,
+    unsettled_slots: u32,
+    may_have_quic: bool,
+}
+
+impl Left {
+    fn add(&mut self, one: &Remaining) {
+        self.live_flows += one.live_flows;
+        self.ending_flows += one.ending_flows;
+        self.unsettled_slots += one.unsettled_slots;
+        self.may_have_quic |= one.may_have_quic;
+    }
+
+    fn phase(self, late: bool) -> Phase {
+        let Self { live_flows, ending_flows, unsettled_slots, may_have_quic } = self;
+        match (live_flows, ending_flows, unsettled_slots, may_have_quic) {
+            (0, 0, 0, false) => Phase::Done,
+            _ if late => Phase::Cut { live_flows },
+            (0, .., false) => Phase::Quiet { ending_flows, unsettled_slots },
+            _ => Phase::Busy { live_flows, ending_flows },
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -220,7 +259,20 @@ mod tests {
 
     fn remaining(live_flows: u32, unsettled_slots: u32) -> Remaining {
         let DrainKey { service, backend, address, removed } = key();
-        Remaining { service, backend, address, removed, live_flows, unsettled_slots, may_have_quic: false }
+        Remaining {
+            service,
+            backend,
+            address,
+            removed,
+            live_flows,
+            ending_flows: 0,
+            unsettled_slots,
+            may_have_quic: false,
+        }
+    }
+
+    fn busy(live_flows: u32) -> Phase {
+        Phase::Busy { live_flows, ending_flows: 0 }
     }
 
     #[test]
@@ -228,10 +280,10 @@ mod tests {
         let (start, mut drains) = (Instant::now(), Drains::new());
         drains.begin(key(), start, None);
         let steps = [
-            (remaining(3, 20), Phase::Busy { live_flows: 3 }),
-            (remaining(0, 20), Phase::Quiet { unsettled_slots: 20 }),
-            (remaining(1, 20), Phase::Busy { live_flows: 1 }),
-            (remaining(1, 1), Phase::Busy { live_flows: 1 }),
+            (remaining(3, 20), busy(3)),
+            (remaining(0, 20), Phase::Quiet { ending_flows: 0, unsettled_slots: 20 }),
+            (remaining(1, 20), busy(1)),
+            (remaining(1, 1), busy(1)),
         ];
         for (second, (seen, phase)) in (1..).zip(steps) {
             assert_eq!(drains.observe(&[seen], start + second * SECOND), []);
@@ -245,11 +297,23 @@ mod tests {
     }
 
     #[test]
+    fn what_opens_or_closes_keeps_a_drain_from_being_done_and_not_from_being_quiet() {
+        let (start, mut drains) = (Instant::now(), Drains::new());
+        let closing = Remaining { ending_flows: 2, ..remaining(0, 0) };
+        assert_eq!(drains.observe(&[Remaining { live_flows: 1, ..closing.clone() }], start), []);
+        assert_eq!(drains.of(&key()).unwrap().phase, Phase::Busy { live_flows: 1, ending_flows: 2 });
+        assert_eq!(drains.observe(&[closing], start + SECOND), []);
+        let quiet = Phase::Quiet { ending_flows: 2, unsettled_slots: 0 };
+        assert_eq!(drains.of(&key()).unwrap().phase, quiet);
+        assert_eq!(drains.observe(&[remaining(0, 0)], start + 2 * SECOND).len(), 1);
+    }
+
+    #[test]
     fn a_drain_is_busy_while_quic_connections_may_be_there() {
         let (start, mut drains) = (Instant::now(), Drains::new());
         let quic = Remaining { may_have_quic: true, ..remaining(0, 0) };
         assert_eq!(drains.observe(&[quic], start), []);
-        assert_eq!(drains.of(&key()).unwrap().phase, Phase::Busy { live_flows: 0 });
+        assert_eq!(drains.of(&key()).unwrap().phase, busy(0));
         assert_eq!(drains.observe(&[remaining(0, 0)], start + SECOND).len(), 1);
     }
 
@@ -282,7 +346,7 @@ mod tests {
     fn a_drain_from_before_a_restart_is_followed() {
         let (start, mut drains) = (Instant::now(), Drains::new());
         assert_eq!(drains.observe(&[remaining(2, 9)], start), []);
-        assert_eq!(drains.of(&key()).unwrap().phase, Phase::Busy { live_flows: 2 });
+        assert_eq!(drains.of(&key()).unwrap().phase, busy(2));
         // Its deadline comes from the overrides, a moment later.
         drains.begin(key(), start + SECOND, Some(start + 2 * SECOND));
         assert_eq!(drains.of(&key()).unwrap().began, start);

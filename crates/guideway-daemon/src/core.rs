@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
 
-use guideway_control::config::{Config, Encapsulation, HealthVia};
+use guideway_control::config::{Config, Encapsulation, HealthVia, OnExit};
 use guideway_control::controller::{ChangeError, Controller};
 use guideway_control::desired::{Committed, Desired};
 use guideway_control::drain::Drains;
@@ -106,6 +106,12 @@ pub enum Refused {
     /// It asks for other interfaces, which only a restart can give.
     #[error("daemon.interfaces changed, and the forwarder is at work at those of before: restart the daemon")]
     Interfaces,
+    /// It asks for a forwarder that outlives the process, and this one cannot.
+    #[error(
+        "daemon.on_exit is \"keep\", but the software engine forwards in this process and ends with it: \
+         leave it out, or run with --engine xdp"
+    )]
+    OnExit,
     /// It asks for what only a restart can give.
     #[error(
         "flow_table.entries is {asked}, and the forwarder at work was made with {have}: \
@@ -204,6 +210,7 @@ impl Core {
 
     /// Makes the first configuration what the forwarder holds.
     pub(crate) fn begin(&mut self, now: Instant) -> Result<(), Refused> {
+        self.accepts(&self.config)?;
         // Of a forwarder that was taken over: frames go on as they do until netlink says otherwise.
         for (backend, next_hop) in self.controller.next_hops().collect::<Vec<_>>() {
             self.desired.assume_next_hop(backend, next_hop);
@@ -220,6 +227,7 @@ impl Core {
             self.controller.remove_service(&service)?;
             self.journal.note_of(Grade::Info, Kind::Commit, Some(&service), None, "removed");
         }
+        self.desired.take_leaving(&self.controller.remaining());
         self.leave_next_hops_open();
         let serving = self.serving();
         self.configure(now);
@@ -264,6 +272,9 @@ impl Core {
 
     /// Whether this daemon can honour another configuration, as far as that can be told before.
     pub(crate) fn accepts(&self, config: &Config) -> Result<(), Refused> {
+        if config.daemon.on_exit == Some(OnExit::Keep) && matches!(self.controller.engine(), Plane::Soft(_)) {
+            return Err(Refused::OnExit);
+        }
         let (asked, have) = (config.flow_table_entries, self.config.flow_table_entries);
         if asked != have {
             return Err(Refused::FlowTable { asked, have });

@@ -162,6 +162,21 @@ fn services(page: &mut Page, core: &Core, now: Instant) {
             service.unsettled_slots,
         );
     }
+    page.family("guideway_table_slots_moved", "counter", "Slots that changes have moved to another owner.");
+    for service in &services {
+        let labels = [("service", service.name.as_str())];
+        page.sample("guideway_table_slots_moved_total", &labels, service.slots_moved_total);
+    }
+    let needless = "Slots that changes have moved although nothing asked for it.";
+    page.family("guideway_table_slots_moved_needlessly", "counter", needless);
+    for service in &services {
+        let labels = [("service", service.name.as_str())];
+        page.sample(
+            "guideway_table_slots_moved_needlessly_total",
+            &labels,
+            service.slots_moved_needlessly_total,
+        );
+    }
     page.family("guideway_table_generation", "gauge", "The number of the committed table.");
     for service in &services {
         page.sample("guideway_table_generation", &[("service", &service.name)], service.generation);

@@ -1,6 +1,6 @@
 //! The daemon's I/O: one loop that waits for whatever happens, tells the core, and does what the core says.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use guideway_control::config::Source;
 use guideway_control::health::Answer;
@@ -389,6 +389,11 @@ impl<'a> Shell<'a> {
     fn save(&mut self, now: Instant, everything: bool) {
         let Unsaved { health, overrides } = self.core.unsaved;
         let mut failed = Vec::new();
+        if self.core.drains.take_unsaved() {
+            let drains = self.core.drains.snapshot(now, SystemTime::now());
+            let error = self.store.write_drains(&drains).err();
+            failed.extend(error.map(|error| format!("{error}; after a restart a drain may last longer")));
+        }
         if overrides {
             let error = self.store.write_overrides(self.core.desired.overrides()).err();
             // Tried again whenever the loop comes by, until it is kept.

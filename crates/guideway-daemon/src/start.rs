@@ -3,10 +3,13 @@
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
+use guideway_control::Engine;
 use guideway_control::config::{self, Config, Source};
 use guideway_control::controller::spec::ServiceSpec;
 use guideway_control::controller::{Controller, from_config};
+use guideway_control::drain::{self, DrainKey, Drains};
 use guideway_control::health::Board;
+use guideway_forward::record::flow::ENTRIES;
 
 use crate::api::model::ConfigStatus;
 use crate::api::view::stamp;
@@ -48,25 +51,43 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
         // Verdicts are found anew in seconds, so a damaged file is no reason not to start.
         Err(error) => (Board::new(seed), Some(error.to_string())),
     };
+    let (drains, drains_forgotten) = match store.drains() {
+        Ok(drains) => (drains, None),
+        // The worst that can come of it is that a drain lasts longer.
+        Err(error) => (drain::Snapshot::default(), Some(error.to_string())),
+    };
     let given = !options.interfaces.is_empty();
     let interfaces = if given { &options.interfaces } else { &config.daemon.interfaces }.clone();
     let loaded = Loaded::load(&options.engine, &interfaces, limits::of(&config))?;
     let (plane, taken_over) = (loaded.plane().clone(), loaded.taken_over);
     let controller = if taken_over {
-        Controller::adopt(plane, &known(&config, last_good.as_ref()))?
+        let removed: Vec<DrainKey> = drains.removed().collect();
+        Controller::adopt_with(plane, &known(&config, last_good.as_ref()), |service, address| {
+            let is_it = |key: &&DrainKey| key.service == service && key.address == address;
+            removed.iter().find(is_it).map(|key| key.backend.clone())
+        })?
     } else {
         Controller::new(plane)
     };
     let probes = interfaces.first().map(|interface| TunnelProbes::start(interface));
     let mut about = about(loaded.plane(), probes.as_ref(), &source, stale.as_deref(), last_good.as_ref());
     about.interfaces_are_given = given;
+    about.notes.extend(other_flow_table(loaded.plane(), config.flow_table_entries));
     let mut core = Core::new(config, controller, board, overrides, about, now);
     core.audit = Audit::restore(store.audit().recent());
+    core.drains = Drains::restore(&drains, now, SystemTime::now());
+    if let Some(error) = drains_forgotten {
+        let text = format!("{error}; the deadlines of drains under way begin anew");
+        core.journal.note(Grade::Warning, Kind::State, text);
+    }
     if let Some(error) = forgotten {
         core.journal.note(Grade::Warning, Kind::State, format!("{error}; all checks begin anew"));
     }
     if taken_over {
         core.journal.note(Grade::Info, Kind::Daemon, "took over the forwarder of an earlier daemon");
+    }
+    for text in core.about.notes.clone() {
+        core.journal.note(Grade::Warning, Kind::Daemon, text);
     }
     if let Some(why) = &stale {
         let text = format!("{why}\nthe configuration that was taken last is used");
@@ -119,6 +140,17 @@ fn about(
             _ => Vec::new(),
         },
     }
+}
+
+/// What to say where the flow table is not as large as was asked: a forwarder keeps the one that it was made with.
+fn other_flow_table(plane: &Plane, asked: u32) -> Option<String> {
+    let have = plane.flows().len() * ENTRIES;
+    (have != asked as usize).then(|| {
+        format!(
+            "flow_table.entries is {asked}, and the forwarder that was taken over was made with {have}: end the daemon \
+             with `--on-exit detach` and start it anew to change that"
+        )
+    })
 }
 
 /// What operators have to know where it is so.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use guideway_control::config::Source;
+use guideway_control::drain;
 use guideway_control::health::Snapshot;
 use guideway_control::overrides::Overrides;
 use guideway_control::state_file::{State, StateError, StateFile};
@@ -19,6 +20,7 @@ use crate::audit::AuditFile;
 pub(crate) struct Store {
     health: StateFile,
     overrides: StateFile,
+    drains: StateFile,
     config: StateFile,
     history: StateFile,
     audit: AuditFile,
@@ -124,6 +126,7 @@ impl Store {
         Ok(Self {
             health: file("health.json"),
             overrides: file("overrides.json"),
+            drains: file("drains.json"),
             config: file("config.json"),
             history: file("history.json"),
             audit: AuditFile::new(path.join("audit.jsonl")),
@@ -143,6 +146,11 @@ impl Store {
     /// What operators had said.
     pub(crate) fn overrides(&self) -> Result<Option<Overrides>, StateError> {
         self.overrides.read()
+    }
+
+    /// The drains that were under way.
+    pub(crate) fn drains(&self) -> Result<drain::Snapshot, StateError> {
+        Ok(self.drains.read()?.unwrap_or_default())
     }
 
     /// The configuration that was taken last.
@@ -170,6 +178,10 @@ impl Store {
 
     pub(crate) fn write_overrides(&self, overrides: &Overrides) -> Result<(), StateError> {
         self.overrides.write(overrides)
+    }
+
+    pub(crate) fn write_drains(&self, drains: &drain::Snapshot) -> Result<(), StateError> {
+        self.drains.write(drains)
     }
 
     pub(crate) fn write_config(&self, config: &LastGood) -> Result<(), StateError> {

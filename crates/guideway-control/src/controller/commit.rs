@@ -231,7 +231,7 @@ impl<E: Engine> Controller<E> {
         }
         let mut flows = 0;
         super::tick::for_each_flow(&self.engine, |flow| {
-            flows += u32::from(flow.service == held.id && flow.live && voided.contains(&flow.backend));
+            flows += u32::from(flow.service == held.id && flow.is_live() && voided.contains(&flow.backend));
         });
         flows
     }

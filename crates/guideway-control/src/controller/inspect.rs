@@ -48,8 +48,8 @@ pub struct SlotView {
 }
 
 impl<E: Engine> Controller<E> {
-    /// How many live flows are remembered of this service and backend, or of all, and the first `limit` of them. Reads
-    /// the whole flow table.
+    /// How many flows are remembered of this service and backend, or of all, those that open or close included, and the
+    /// first `limit` of them. Reads the whole flow table.
     pub fn flows(&self, service: Option<&str>, backend: Option<&str>, limit: usize) -> (u64, Vec<FlowView>) {
         let by_id: HashMap<ServiceId, &Held> = self
             .services
@@ -59,7 +59,7 @@ impl<E: Engine> Controller<E> {
             .collect();
         let (mut total, mut flows) = (0, Vec::new());
         for_each_flow(&self.engine, |flow| {
-            let Some(held) = by_id.get(&flow.service).filter(|_| flow.live) else { return };
+            let Some(held) = by_id.get(&flow.service).filter(|_| flow.remembered) else { return };
             let identity = identity(held, flow.backend);
             if backend.is_some_and(|backend| identity != Some(backend)) {
                 return;
@@ -76,6 +76,14 @@ impl<E: Engine> Controller<E> {
             }
         });
         (total, flows)
+    }
+
+    /// How many remembered flows of a service are live. Reads the whole flow table.
+    pub fn live_flows(&self, service: &str) -> u32 {
+        let Some(held) = self.services.get(service) else { return 0 };
+        let mut flows = 0;
+        for_each_flow(&self.engine, |flow| flows += u32::from(flow.service == held.id && flow.is_live()));
+        flows
     }
 
     /// The service whose table, active or prior, begins at this slot.

@@ -24,8 +24,10 @@ pub struct Remaining {
     pub address: IpAddr,
     /// Whether it has left the desired state.
     pub removed: bool,
-    /// Flows of it that the forwarder has seen since it began to drain and that are not silent for an idle time yet.
+    /// Connections of it that the forwarder has seen since it began to drain and that are not silent for an idle time yet.
     pub live_flows: u32,
+    /// Flows besides that were never answered, or that were closed and are still remembered.
+    pub ending_flows: u32,
     /// Whether QUIC connections may live there. Their packets name the backend and nothing is remembered of them, so they
     /// can't be counted: only when it has got no packet for an idle time is it certain that there is none.
     pub may_have_quic: bool,
@@ -48,22 +50,25 @@ impl<E: Engine> Controller<E> {
         if list.is_empty() {
             return Vec::new();
         }
-        let mut flows: HashMap<(ServiceId, u16), u32> = HashMap::new();
+        let mut flows: HashMap<(ServiceId, u16), (u32, u32)> = HashMap::new();
         for_each_flow(&self.engine, |flow| {
-            if flow.live {
-                *flows.entry((flow.service, flow.backend)).or_default() += 1;
+            if flow.remembered {
+                let (live, ending) = flows.entry((flow.service, flow.backend)).or_default();
+                *if flow.is_live() { live } else { ending } += 1;
             }
         });
         let mut unsettled: HashMap<ServiceId, HashMap<u16, u32>> = HashMap::new();
         let describe = |(held, local, member): (&Held, u16, &Member)| {
             let slots = unsettled.entry(held.id).or_insert_with(|| unsettled_slots(held));
+            let (live_flows, ending_flows) = flows.get(&(held.id, local)).copied().unwrap_or_default();
             Remaining {
                 service: held.spec.name.clone(),
                 backend: member.spec.identity.clone(),
                 address: member.spec.address,
                 removed: member.removed.is_some(),
                 may_have_quic: self.may_have_quic(held, member),
-                live_flows: flows.get(&(held.id, local)).copied().unwrap_or(0),
+                live_flows,
+                ending_flows,
                 unsettled_slots: slots.get(&local).copied().unwrap_or(0),
             }
         };

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-use guideway_forward::record::flow::Class;
+use guideway_forward::record::flow::{Class, RESET_SECONDS};
 use guideway_forward::record::fragment::FRAGMENT_SECONDS;
 use guideway_forward::record::{Backend, NO_BACKEND, ServiceId, Slot};
 
@@ -39,13 +39,27 @@ pub(super) struct Flow {
     pub(super) slot: u32,
     pub(super) class: Class,
     pub(super) silent_seconds: u32,
-    pub(super) live: bool,
+    /// Whether it is not silent for as long as flows of its class are remembered.
+    pub(super) remembered: bool,
 }
 
-/// Where the live flows are, and which backends any entry names.
+impl Flow {
+    /// Whether a connection stands: not one that has yet to open, nor one that has been closed. Where its client has
+    /// closed only its own half, the client goes on to acknowledge what it gets.
+    pub(super) fn is_live(&self) -> bool {
+        self.remembered
+            && match self.class {
+                Class::Confirmed | Class::Old | Class::Udp => true,
+                Class::Closing => self.silent_seconds <= RESET_SECONDS,
+                Class::HalfOpen | Class::Reset => false,
+            }
+    }
+}
+
+/// Where the remembered flows are, and which backends any entry names.
 #[derive(Default)]
 struct Census {
-    live: HashMap<ServiceId, HashSet<(u32, u16)>>,
+    flows: HashMap<ServiceId, HashSet<(u32, u16)>>,
     named: HashSet<(ServiceId, u16)>,
     swept: u32,
 }
@@ -65,12 +79,12 @@ impl<E: Engine> Controller<E> {
         let mut resizes = Vec::new();
         let mut republish = self.unpublished;
         for held in self.services.values_mut() {
-            let live = census.live.get(&held.id);
+            let flows = census.flows.get(&held.id);
             end_grace(&self.engine, held, now);
             if let Some((since, region)) = held.prior.as_ref().map(|prior| (prior.since, prior.region))
                 && now.saturating_sub(since) > held.idle_seconds() + MARGIN_SECONDS
             {
-                give_up_prior(&self.engine, held, live, now);
+                give_up_prior(&self.engine, held, flows, now);
                 ticked.priors_dropped += 1;
                 let epoch = self.engine.begin_grace();
                 self.retired.push(Retired { epoch, slots: Some(region), places: None, id: None });
@@ -79,7 +93,7 @@ impl<E: Engine> Controller<E> {
                 resizes.push(held.spec.clone());
             }
             if held.prior.is_none() {
-                ticked.settled += settle(&self.engine, held, live, now);
+                ticked.settled += settle(&self.engine, held, flows, now);
             }
             let freed = free_members(&self.engine, held, &census.named, now);
             republish |= freed > 0;
@@ -164,7 +178,7 @@ fn visit(engine: &impl Engine, mut visit: impl FnMut(&Flow, &dyn Fn() -> bool)) 
                 slot: info.slot(),
                 class: tag.class(),
                 silent_seconds: info.silence(now),
-                live: info.silence(now) <= idle,
+                remembered: info.silence(now) <= idle,
             };
             visit(&flow, &|| entry.tag.compare_exchange(tag.0, 0, AcqRel, Relaxed).is_ok());
         }
@@ -175,8 +189,8 @@ fn visit(engine: &impl Engine, mut visit: impl FnMut(&Flow, &dyn Fn() -> bool)) 
 fn sweep(engine: &impl Engine) -> Census {
     let mut census = Census::default();
     visit(engine, |flow, forget| {
-        if flow.live {
-            census.live.entry(flow.service).or_default().insert((flow.slot, flow.backend));
+        if flow.remembered {
+            census.flows.entry(flow.service).or_default().insert((flow.slot, flow.backend));
         } else if forget() {
             census.swept += 1;
             return;
@@ -215,9 +229,9 @@ fn end_grace(engine: &impl Engine, held: &mut Held, now: u32) {
     }
 }
 
-/// Settles the slots of which no live flow is elsewhere and none can be, unseen.
-fn settle(engine: &impl Engine, held: &mut Held, live: Option<&HashSet<(u32, u16)>>, now: u32) -> u32 {
-    let elsewhere: HashSet<u32> = live
+/// Settles the slots of which no remembered flow is elsewhere and none can be, unseen.
+fn settle(engine: &impl Engine, held: &mut Held, flows: Option<&HashSet<(u32, u16)>>, now: u32) -> u32 {
+    let elsewhere: HashSet<u32> = flows
         .into_iter()
         .flatten()
         .filter(|&&(slot, backend)| held.slot(slot).current() != backend)
@@ -239,8 +253,8 @@ fn settle(engine: &impl Engine, held: &mut Held, live: Option<&HashSet<(u32, u16
 
 /// By now every live flow has been seen under the present table, so it is remembered with its slot there. Slots with
 /// flows elsewhere become unsettled ones, and the prior table is of no more use.
-fn give_up_prior(engine: &impl Engine, held: &mut Held, live: Option<&HashSet<(u32, u16)>>, now: u32) {
-    for &(slot, backend) in live.into_iter().flatten() {
+fn give_up_prior(engine: &impl Engine, held: &mut Held, flows: Option<&HashSet<(u32, u16)>>, now: u32) {
+    for &(slot, backend) in flows.into_iter().flatten() {
         let word = held.slot(slot);
         if slot < held.table.len && word.current() != backend && word.is_settled() {
             let other = if word.current() == NO_BACKEND { 0 } else { NO_BACKEND };

@@ -12,7 +12,7 @@ use guideway_soft::{Limits, Memory};
 use super::*;
 use crate::config::{self, Source};
 use crate::controller::{BackendStatus, Removal, ServiceStatus};
-use crate::drain::{DrainEvent, DrainKey, Drains, Phase};
+use crate::drain::{self, DrainEvent, DrainKey, Drains, Phase};
 use crate::health::{Answer, Fault, Passed};
 use crate::overrides::AdminState;
 
@@ -66,6 +66,30 @@ impl World {
         self.controller = Controller::new(memory());
         self.set_clock(self.now + SECOND);
         self.configure(config);
+    }
+
+    /// Another process that takes this one's forwarder over, and the drains.
+    fn take_over(&mut self, config: &Config, drains: &mut Drains) {
+        let wall = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let kept = serde_json::to_string(&drains.snapshot(self.now, wall)).unwrap();
+        let kept: drain::Snapshot = serde_json::from_str(&kept).unwrap();
+        let (memory, known) = (Arc::clone(self.controller.engine()), from_config::services(config));
+        self.controller = Controller::adopt_with(memory, &known, |service, address| {
+            kept.removed().find(|key| key.service == service && key.address == address).map(|key| key.backend)
+        })
+        .unwrap();
+        self.board = Board::restore(5, self.board.snapshot(self.now), SECOND);
+        self.desired = Desired::new(self.desired.overrides().clone());
+        self.set_clock(self.now + SECOND);
+        *drains = Drains::restore(&kept, self.now, wall + SECOND);
+        self.desired.take_leaving(&self.controller.remaining());
+        self.configure(config);
+    }
+
+    /// As the daemon does every second: what drains after its removal is followed.
+    fn follow_leaving(&mut self) {
+        let remaining = self.controller.remaining();
+        self.desired.follow_leaving(&mut self.controller, &remaining, &mut self.board, self.now);
     }
 
     fn commit(&mut self) {
@@ -475,17 +499,17 @@ fn a_drain_is_busy_quiet_and_done_as_its_flows_end_and_its_slots_settle() {
     world.remember(0, slot, local);
     world.remember(1, slot, local);
     assert_eq!(drains.observe(&world.controller.remaining(), world.now), []);
-    assert_eq!(drains.of(&key(false)).unwrap().phase, Phase::Busy { live_flows: 2 });
+    assert_eq!(drains.of(&key(false)).unwrap().phase, Phase::Busy { live_flows: 2, ending_flows: 0 });
     // They go on for longer than an idle time; all other slots settle meanwhile.
     for _ in 0..400 {
         world.pass(SECOND);
         world.remember(0, slot, local);
     }
     drains.observe(&world.controller.remaining(), world.now);
-    assert_eq!(drains.of(&key(false)).unwrap().phase, Phase::Busy { live_flows: 1 });
+    assert_eq!(drains.of(&key(false)).unwrap().phase, Phase::Busy { live_flows: 1, ending_flows: 0 });
     world.forget(0);
     drains.observe(&world.controller.remaining(), world.now);
-    assert_eq!(drains.of(&key(false)).unwrap().phase, Phase::Quiet { unsettled_slots: 1 });
+    assert_eq!(drains.of(&key(false)).unwrap().phase, Phase::Quiet { ending_flows: 0, unsettled_slots: 1 });
     world.pass(2 * SECOND);
     let events = drains.observe(&world.controller.remaining(), world.now);
     assert!(matches!(&events[..], [DrainEvent::Done { took, .. }] if *took >= 400 * SECOND), "{events:?}");
@@ -517,27 +541,22 @@ fn a_removed_backend_is_checked_while_it_drains_and_its_flows_end_when_it_fails(
     let slot = table.slots.iter().position(|slot| slot.current.as_deref() == Some("be3")).unwrap();
     world.remember(0, slot as u32, 2);
     world.configure(&two);
-    let follow = |world: &mut World| {
-        let remaining = world.controller.remaining();
-        let World { desired, controller, board, now, .. } = world;
-        desired.follow_leaving(controller, &remaining, board, *now);
-    };
     let state = |world: &World| {
         let backends = world.service().backends;
         backends.iter().find(|backend| backend.removed).map(|backend| backend.state)
     };
-    follow(&mut world);
+    world.follow_leaving();
     world.pass(5 * SECOND);
-    follow(&mut world);
+    world.follow_leaving();
     assert_eq!(state(&world), Some(BackendState::Draining));
     assert_eq!(world.board.distinct_checks(), 3);
     world.sick.insert(3);
     let commits = world.commits;
     world.pass(20 * SECOND);
-    follow(&mut world);
+    world.follow_leaving();
     assert_eq!(state(&world), Some(BackendState::Down), "its flows end");
     assert_eq!(world.commits, commits, "no table changes for it");
-    follow(&mut world);
+    world.follow_leaving();
     assert_eq!(world.board.distinct_checks(), 2, "and nobody asks it any more");
 }
 
@@ -551,4 +570,49 @@ fn a_removed_backend_that_is_wanted_again_has_one_check_and_its_verdict() {
     assert_eq!(world.board.distinct_checks(), 3);
     world.pass(20 * SECOND);
     assert!(world.backend("be3").slots > 0);
+}
+
+#[test]
+fn a_removed_backend_is_checked_on_and_its_deadline_holds_over_a_restart() {
+    let (three, two) = (config(&[1, 1, 1], ""), config(&[1, 1], ""));
+    let mut world = World::well(&three);
+    let mut drains = Drains::new();
+    let table = world.controller.table("web").unwrap();
+    let slot = table.slots.iter().position(|slot| slot.current.as_deref() == Some("be3")).unwrap();
+    world.remember(0, slot as u32, 2);
+    world.configure(&two);
+    world.follow_leaving();
+    drains.observe(&world.controller.remaining(), world.now);
+    world.pass(10 * SECOND);
+    world.take_over(&two, &mut drains);
+    let remaining = world.controller.remaining();
+    assert_eq!((remaining.len(), remaining[0].backend.as_str()), (1, "be3"), "its name is known");
+    let key = DrainKey { backend: "be3".into(), address: IpAddr::from([10, 0, 0, 3]), ..key(true) };
+    drains.observe(&remaining, world.now);
+    let began = drains.of(&key).unwrap().began;
+    assert_eq!(world.now - began, 11 * SECOND, "it began before the restart");
+    world.follow_leaving();
+    world.pass(5 * SECOND);
+    world.follow_leaving();
+    assert_eq!(world.board.distinct_checks(), 3);
+    assert_eq!(world.controller.remaining().len(), 1, "it passes, so its flows go on");
+    world.sick.insert(3);
+    world.pass(20 * SECOND);
+    world.follow_leaving();
+    assert_eq!(world.controller.remaining(), [], "it is dead, so its flows end");
+    world.follow_leaving();
+    assert_eq!(world.board.distinct_checks(), 2);
+}
+
+#[test]
+fn backends_that_never_passed_take_nothing_though_no_other_is_there() {
+    for policy in ["last-resort", "reject"] {
+        let mut world = World::new(&config(&[1; 3], &format!("all_down = \"{policy}\"")));
+        world.sick = HashSet::from([1, 2, 3]);
+        world.pass(120 * SECOND);
+        assert_eq!((world.slots(), world.service().last_resort), (vec![0; 3], false), "{policy}");
+        world.sick.remove(&2);
+        world.pass(4 * SECOND);
+        assert_eq!(world.slots(), [0, 1009, 0], "{policy}");
+    }
 }

@@ -12,25 +12,51 @@ use crate::config::{Config, Health, HealthVia, Service};
 pub fn wanted(config: &Config) -> Vec<Wanted> {
     let services = config.services.iter();
     services
-        .filter_map(|service| Some((service, service.health.as_ref()?)))
-        .flat_map(|(service, health)| {
-            let ways = ways(service, health);
-            service.backends.iter().map(move |backend| Wanted {
-                who: Who { service: service.name.clone(), backend: backend.name.clone() },
-                check: Check {
-                    address: backend.address,
-                    port: health.port,
-                    probe: health.probe.clone(),
-                    ca_file: health.ca_file.clone(),
-                    ways: ways.clone(),
-                    interval: health.interval,
-                    timeout: health.timeout,
-                },
-                thresholds: Thresholds { rise: health.rise, fall: health.fall },
-                slow_start: health.slow_start,
-            })
+        .filter_map(|service| Some((service, ServiceCheck::of(service)?)))
+        .flat_map(|(service, check)| {
+            service.backends.iter().map(move |backend| check.wanted(&backend.name, backend.address))
         })
         .collect()
+}
+
+/// How any backend of a service is checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceCheck {
+    service: String,
+    health: Health,
+    ways: Vec<Way>,
+}
+
+impl ServiceCheck {
+    /// How this one's are; `None` where nothing checks them.
+    pub fn of(service: &Service) -> Option<Self> {
+        let health = service.health.clone()?;
+        Some(Self { service: service.name.clone(), ways: ways(service, &health), health })
+    }
+
+    /// The service's name.
+    pub fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// The check of a backend with this name, which tells it on the board, and address.
+    pub fn wanted(&self, backend: &str, address: IpAddr) -> Wanted {
+        let health = &self.health;
+        Wanted {
+            who: Who { service: self.service.clone(), backend: backend.to_owned() },
+            check: Check {
+                address,
+                port: health.port,
+                probe: health.probe.clone(),
+                ca_file: health.ca_file.clone(),
+                ways: self.ways.clone(),
+                interval: health.interval,
+                timeout: health.timeout,
+            },
+            thresholds: Thresholds { rise: health.rise, fall: health.fall },
+            slow_start: health.slow_start,
+        }
+    }
 }
 
 /// The addresses of a service that are asked through its tunnels; `None` where none is.

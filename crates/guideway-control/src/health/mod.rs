@@ -24,7 +24,7 @@ mod tests;
 
 pub use board::{Advanced, Board, Change, Status};
 pub use check::{Check, Wanted, Way, Who};
-pub use from_config::{probed_vips, wanted};
+pub use from_config::{ServiceCheck, probed_vips, wanted};
 pub use machine::{MAX_DAMPING, Machine, STEADY_RESULTS, Thresholds, Verdict};
 pub use marks::{MARK_BASE, MAX_MARKS, ProbeTunnel};
 pub use ramp::{Ramp, STEPS as RAMP_STEPS};

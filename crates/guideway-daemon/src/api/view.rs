@@ -8,7 +8,7 @@ use guideway_control::Engine;
 use guideway_control::config;
 use guideway_control::controller::ServiceStatus;
 use guideway_control::drain::{DrainKey, Phase};
-use guideway_control::health::{self, Who};
+use guideway_control::health::{self, Verdict, Who};
 use guideway_control::overrides::AdminState;
 use guideway_forward::outcome::Kind;
 use guideway_forward::record::BackendState;
@@ -90,7 +90,15 @@ fn notes(core: &Core, services: &[Service]) -> Vec<String> {
                 service.name
             ));
         } else if service.eligible == 0 {
-            notes.push(format!("{}: no backend takes new flows", service.name));
+            let never = |backend: &Backend| {
+                backend.health.as_ref().is_some_and(|health| health.verdict == Verdict::NeverPassed.as_str())
+            };
+            let why = if service.backends.iter().any(never) {
+                ": those that have never passed their checks are no last resort"
+            } else {
+                ""
+            };
+            notes.push(format!("{}: no backend takes new flows{why}", service.name));
         }
     }
     notes
@@ -143,6 +151,8 @@ fn service(
         resize_refused: status.resize_refused.map(|error| error.to_string()),
         last_resort: status.last_resort,
         eligible: backends.iter().filter(|backend| backend.slots > 0).count() as u64,
+        slots_moved_total: status.churn.moved,
+        slots_moved_needlessly_total: status.churn.needless,
         packets_total: status.count.packets,
         bytes_total: status.count.bytes,
         name: status.name,
@@ -223,11 +233,11 @@ pub(crate) fn drains(core: &Core, now: Instant) -> Vec<Drain> {
 }
 
 fn drain(key: &DrainKey, drain: &guideway_control::drain::Drain, now: Instant) -> Drain {
-    let (phase, live_flows, unsettled_slots) = match drain.phase {
-        Phase::Busy { live_flows } => ("busy", live_flows, 0),
-        Phase::Quiet { unsettled_slots, .. } => ("quiet", 0, unsettled_slots),
-        Phase::Done => ("done", 0, 0),
-        Phase::Cut { live_flows } => ("cut", live_flows, 0),
+    let (phase, live_flows, ending_flows, unsettled_slots) = match drain.phase {
+        Phase::Busy { live_flows, ending_flows } => ("busy", live_flows, ending_flows, 0),
+        Phase::Quiet { ending_flows, unsettled_slots } => ("quiet", 0, ending_flows, unsettled_slots),
+        Phase::Done => ("done", 0, 0, 0),
+        Phase::Cut { live_flows } => ("cut", live_flows, 0, 0),
     };
     Drain {
         service: key.service.clone(),
@@ -236,6 +246,7 @@ fn drain(key: &DrainKey, drain: &guideway_control::drain::Drain, now: Instant) -
         removed: key.removed,
         phase: phase.to_owned(),
         live_flows,
+        ending_flows,
         unsettled_slots,
         age_seconds: seconds(now.saturating_duration_since(drain.began)),
         cut_in_seconds: drain

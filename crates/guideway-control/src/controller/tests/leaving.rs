@@ -122,3 +122,30 @@ fn quic_connections_keep_a_drain_from_ending_although_nothing_is_remembered_of_t
     controller.set_admin("web", "be2", Admin::Draining).unwrap();
     assert_eq!(quic(&controller), [true, false]);
 }
+
+#[test]
+fn what_remains_of_a_drain_are_connections_that_stand_and_the_rest_is_told_apart() {
+    let mut controller = controller();
+    controller.add_service(service(of(1..=3), 251), Health::Unchecked).unwrap();
+    let classes = [Class::Confirmed, Class::Old, Class::Udp, Class::Closing, Class::HalfOpen, Class::Reset];
+    for (place, class) in classes.into_iter().enumerate() {
+        remember(&controller, place, 7, 1, class);
+    }
+    controller.set_admin("web", "be2", Admin::Draining).unwrap();
+    let left = |controller: &Controller<Arc<Memory>>| {
+        let remaining = controller.remaining();
+        (remaining[0].live_flows, remaining[0].ending_flows)
+    };
+    assert_eq!(left(&controller), (4, 2), "a client that closed its half a moment ago may still be sent to");
+    assert_eq!(controller.live_flows("web"), 4);
+    pass_seconds(&mut controller, 11);
+    assert_eq!(left(&controller), (3, 2), "the reset one is forgotten, the closing one is silent");
+    pass_seconds(&mut controller, 20);
+    assert_eq!(left(&controller), (2, 1), "the half-open one and the datagrams are forgotten");
+    pass_seconds(&mut controller, 30);
+    assert_eq!(left(&controller), (2, 0));
+    pass_seconds(&mut controller, 240);
+    assert_eq!(left(&controller), (0, 0));
+    let end = controller.set_admin("web", "be2", Admin::Disabled).unwrap();
+    assert_eq!(end.voided_flows, 0);
+}

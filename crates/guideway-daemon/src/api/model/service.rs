@@ -29,6 +29,12 @@ pub struct Service {
     pub last_resort: bool,
     /// Backends that take new flows.
     pub eligible: u64,
+    /// Slots that changes have moved since the daemon took charge, counted as `plan` does.
+    #[serde(default)]
+    pub slots_moved_total: u64,
+    /// Those of them for which nothing asked.
+    #[serde(default)]
+    pub slots_moved_needlessly_total: u64,
     /// Packets forwarded.
     pub packets_total: u64,
     /// Bytes forwarded, as they came in.
@@ -127,8 +133,11 @@ pub struct Drain {
     /// `busy`: live flows are seen; `quiet`: none, silent ones may be there; `done`: none can be; `cut`: the deadline
     /// passed while some could.
     pub phase: String,
-    /// Live flows that the forwarder has seen since it began; while `quiet` or `done`, none.
+    /// Live flows that the forwarder has seen since it began; while `quiet` or `done`, none. Live is a flow that has opened
+    /// and was not closed; one that its client has closed, for as long as it is heard from every 10 s.
     pub live_flows: u32,
+    /// Flows besides that have not opened or were closed, and are remembered for some seconds more.
+    pub ending_flows: u32,
     /// Slots on which silent flows may be.
     pub unsettled_slots: u32,
     /// How long it has lasted, as far as this daemon knows.

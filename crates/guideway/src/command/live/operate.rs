@@ -135,10 +135,15 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
                 which.service, which.backend
             )));
         }
-        let now = backend.drain.map(|drain| (drain.phase, drain.live_flows, drain.unsettled_slots));
+        let now = backend
+            .drain
+            .map(|drain| (drain.phase, drain.live_flows, drain.ending_flows, drain.unsettled_slots));
         if !json && now != told {
-            if let Some((phase, flows, slots)) = &now {
-                writeln!(screen, "{phase}: {flows} live flows, {slots} slots with older ones")?;
+            if let Some((phase, flows, ending, slots)) = &now {
+                writeln!(
+                    screen,
+                    "{phase}: {flows} live flows, {ending} opening or closing, {slots} slots with older ones"
+                )?;
                 screen.finish()?;
             }
             told = now;

@@ -1,0 +1,142 @@
+//! Drains under way, in a form that outlives the process.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use super::{DrainKey, Drains};
+use crate::state_file::State;
+
+/// The drains that are not over, and when each began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snapshot {
+    version: u32,
+    drains: Vec<Begun>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Begun {
+    service: String,
+    backend: String,
+    address: IpAddr,
+    removed: bool,
+    began_unix_seconds: u64,
+}
+
+impl State for Snapshot {
+    const VERSION: u32 = 1;
+}
+
+impl Default for Snapshot {
+    fn default() -> Self {
+        Self { version: Self::VERSION, drains: Vec::new() }
+    }
+}
+
+impl Snapshot {
+    /// The backends that had been removed: of a forwarder at work, only this tells their names.
+    pub fn removed(&self) -> impl Iterator<Item = DrainKey> {
+        self.drains.iter().filter(|begun| begun.removed).map(Begun::key)
+    }
+}
+
+impl Begun {
+    fn key(&self) -> DrainKey {
+        let Self { service, backend, address, removed, .. } = self;
+        DrainKey { service: service.clone(), backend: backend.clone(), address: *address, removed: *removed }
+    }
+}
+
+impl Drains {
+    /// Those of an earlier process. Their deadlines have to be told again; they count from when each began.
+    pub fn restore(snapshot: &Snapshot, now: Instant, wall: SystemTime) -> Self {
+        let mut drains = Self::new();
+        for begun in &snapshot.drains {
+            // A clock that was set back makes a drain young, which ends no flow too early.
+            let began = UNIX_EPOCH.checked_add(Duration::from_secs(begun.began_unix_seconds));
+            let age = began.and_then(|began| wall.duration_since(began).ok()).unwrap_or_default();
+            drains.begin(begun.key(), now.checked_sub(age).unwrap_or(now), None);
+        }
+        drains.is_unsaved = false;
+        drains
+    }
+
+    /// What a restart must not forget.
+    pub fn snapshot(&self, now: Instant, wall: SystemTime) -> Snapshot {
+        let under_way = self.drains.iter().filter(|(_, drain)| !drain.phase.is_over());
+        let begun = under_way.map(|(key, drain)| {
+            let age = now.saturating_duration_since(drain.began);
+            let since = wall.checked_sub(age).and_then(|began| began.duration_since(UNIX_EPOCH).ok());
+            let since = since.unwrap_or_default();
+            Begun {
+                service: key.service.clone(),
+                backend: key.backend.clone(),
+                address: key.address,
+                removed: key.removed,
+                // Rounded up, so that reading it back never shortens a drain.
+                began_unix_seconds: since.as_secs() + u64::from(since.subsec_nanos() > 0),
+            }
+        });
+        Snapshot { drains: begun.collect(), ..Snapshot::default() }
+    }
+
+    /// Whether the snapshot has changed since this was asked last.
+    pub fn take_unsaved(&mut self) -> bool {
+        std::mem::take(&mut self.is_unsaved)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(backend: &str, removed: bool) -> DrainKey {
+        let address = IpAddr::from([10, 0, 0, 2]);
+        DrainKey { service: "web".into(), backend: backend.into(), address, removed }
+    }
+
+    #[test]
+    fn a_drain_goes_on_from_where_it_began_over_a_restart() {
+        let (start, wall) = (Instant::now(), UNIX_EPOCH + Duration::from_millis(1_800_000_000_300));
+        let mut drains = Drains::new();
+        drains.begin(key("be2", true), start, Some(start + Duration::from_secs(60)));
+        assert!(drains.take_unsaved() && !drains.take_unsaved());
+        let later = Duration::from_secs(20);
+        let text = serde_json::to_value(drains.snapshot(start + later, wall + later)).unwrap();
+        let expected = serde_json::json!({ "version": 1, "drains": [{
+            "service": "web", "backend": "be2", "address": "10.0.0.2", "removed": true,
+            "began_unix_seconds": 1_800_000_001,
+        }] });
+        assert_eq!(text, expected);
+        let snapshot: Snapshot = serde_json::from_value(text).unwrap();
+        assert_eq!(snapshot.removed().collect::<Vec<_>>(), [key("be2", true)]);
+        // The next process has another clock, and comes 30 s after the drain began.
+        let now = start + Duration::from_secs(500);
+        let restored = Drains::restore(&snapshot, now, wall + Duration::from_secs(30));
+        let drain = restored.of(&key("be2", true)).unwrap();
+        assert_eq!(drain.began, now - Duration::from_millis(29_300), "a part of a second late, never early");
+        assert_eq!(drain.deadline, None);
+        let set_back = Drains::restore(&snapshot, now, UNIX_EPOCH);
+        assert_eq!(set_back.of(&key("be2", true)).unwrap().began, now);
+    }
+
+    #[test]
+    fn what_is_over_is_not_kept_and_each_change_of_what_is_asks_to_be_saved() {
+        let now = Instant::now();
+        let mut drains = Drains::new();
+        drains.begin(key("be1", false), now, None);
+        drains.begin(key("be2", false), now, None);
+        assert!(drains.take_unsaved());
+        drains.begin(key("be2", false), now, Some(now));
+        assert!(!drains.take_unsaved(), "deadlines follow from the configuration");
+        drains.cancel(&key("be1", false));
+        assert!(drains.take_unsaved());
+        drains.observe(&[], now);
+        assert!(drains.take_unsaved());
+        assert_eq!(drains.snapshot(now, UNIX_EPOCH), Snapshot::default());
+        assert_eq!(drains.of(&key("be2", false)).map(|drain| drain.phase.is_over()), Some(true));
+    }
+}
