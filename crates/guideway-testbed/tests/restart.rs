@@ -1,5 +1,9 @@
-//! The process that loaded the program is killed, again and again, under load: the program goes on without it, and the
-//! next process takes over what it left. A test program of its own, since it runs itself as that process.
+//! The process that loaded the program is killed, again and again, under load and at each step of a change: the program
+//! goes on without it, and the next process takes over what it left. A test program of its own, since it runs itself as
+//! that process.
+
+#[path = "restart/steps.rs"]
+mod steps;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -54,9 +58,16 @@ fn main() -> ExitCode {
     if arguments.first().is_some_and(|word| word == HOLD) {
         hold(&arguments[1..]);
     }
+    if arguments.first().is_some_and(|word| word == steps::STEP) {
+        steps::change_until_killed(&arguments[1..]);
+    }
     if privilege::granted_to::<KernelForwarder>() {
-        in_bpf_file_system(no_request_fails_and_no_flow_moves);
-        println!("killed under load and taken over ... ok");
+        in_bpf_file_system(|pins| {
+            steps::at_each_step_packets_find_the_table_before_or_after(pins);
+            println!("looked at and killed at each step of a change ... ok");
+            no_request_fails_and_no_flow_moves(pins);
+            println!("killed under load and taken over ... ok");
+        });
     }
     ExitCode::SUCCESS
 }

@@ -20,6 +20,7 @@ use crate::balancer::describe;
 use crate::error::Error;
 use crate::grace::Grace;
 use crate::halves::{Halves, Singles};
+use crate::step;
 use crate::tables::{self, Shape};
 
 /// All of it, and what this process knows to be there.
@@ -122,6 +123,7 @@ impl Directory {
         let wait = &mut Wait { freed: &mut self.freed, grace };
         self.prefixes.step_back(wait)?;
         if let Some((at, singles)) = self.before.take() {
+            step::comes();
             halves.settings.set_directory(at);
             self.singles = singles;
             *wait.freed = true;
@@ -169,6 +171,7 @@ impl Directory {
             let at = fill(&singles, halves)?;
             let (known, before) =
                 (std::mem::replace(&mut self.singles, singles), halves.settings.directory());
+            step::comes();
             halves.settings.set_directory(at);
             self.before = Some((before, known));
             *wait.freed = true;
@@ -318,6 +321,7 @@ impl<M: Entries> Mirror<M> {
 
     fn set(&mut self, key: M::Key, value: M::Value) -> Result<(), Error> {
         let full = |error: MapError| Error::Full { map: self.shape.name, reason: describe(&error) };
+        step::comes();
         self.map.put(&key, value).map_err(full)?;
         let before = self.held.insert(key, value);
         self.steps.push((key, before));
@@ -325,6 +329,7 @@ impl<M: Entries> Mirror<M> {
     }
 
     fn take(&mut self, key: M::Key, wait: &mut Wait<'_>) -> Result<(), Error> {
+        step::comes();
         self.map.take(&key).map_err(|error| Error::Map { map: self.shape.name, reason: describe(&error) })?;
         let before = self.held.remove(&key);
         self.steps.push((key, before));

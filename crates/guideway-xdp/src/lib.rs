@@ -15,6 +15,7 @@
 //! * [`harness`]: how long a packet takes.
 //! * [`preflight`]: whether a host and an interface can run the program.
 //! * [`memory`]: what the maps take.
+//! * [`step`]: the steps of a change, for tests.
 //! * [`error`]: what can go wrong, and what to do then.
 //!
 //! All of this needs the capabilities `CAP_BPF`, `CAP_PERFMON` and `CAP_NET_ADMIN`.
@@ -39,6 +40,7 @@ pub mod preflight;
 pub mod prober;
 pub mod sampler;
 mod sever;
+pub mod step;
 mod syscall;
 mod tables;
 mod tc;
