@@ -185,6 +185,17 @@ impl<E: Engine> Controller<E> {
         }
         let failed = |source| ChangeError::Table { service: spec.name.clone(), source };
         let mut size = table::size(&spec.table, spec.backends.len()).map_err(failed)?;
+        // What no turn could ever bring is refused rather than waited for.
+        let capacity = self.engine.capacity().slots;
+        if size.get() > capacity {
+            return Err(ChangeError::Full {
+                service: spec.name.clone(),
+                what: "slots",
+                asked: size.get(),
+                free: self.slots.longest(),
+                capacity,
+            });
+        }
         let mut seed = spec.table.seed;
         let mut resize_waits = false;
         let waits = |held: &&Held| held.prior.is_some() || held.waits_for(&spec.table);

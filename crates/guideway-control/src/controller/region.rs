@@ -29,8 +29,12 @@ impl Regions {
     pub(super) fn take(&mut self, len: u32) -> Result<Region, Full> {
         let found = self.free.iter().find(|&(_, &run)| run >= len).map(|(&offset, &run)| (offset, run));
         let Some((offset, run)) = found else {
-            let longest = self.free.values().copied().max().unwrap_or(0);
-            return Err(Full { asked: len, longest, free: self.free(), capacity: self.capacity });
+            return Err(Full {
+                asked: len,
+                longest: self.longest(),
+                free: self.free(),
+                capacity: self.capacity,
+            });
         };
         self.free.remove(&offset);
         if run > len {
@@ -76,6 +80,11 @@ impl Regions {
             len += run;
         }
         self.free.insert(offset, len);
+    }
+
+    /// The longest run of free places.
+    pub(super) fn longest(&self) -> u32 {
+        self.free.values().copied().max().unwrap_or(0)
     }
 
     /// Places that are free, in however many runs.

@@ -22,10 +22,12 @@ fn a_change_of_size_or_seed_has_a_grace_for_udp_and_other_changes_leave_it_alone
 
 #[test]
 fn a_resize_whose_turn_comes_but_does_not_fit_says_so_once_and_is_tried_again() {
-    let limits = Limits { services: 2, backends: 64, slots: 1_009 + 2_003, flows: 64, ..Limits::default() };
+    let limits = Limits { services: 2, backends: 64, slots: 5_000, flows: 64, ..Limits::default() };
     let mut controller = Controller::new(Arc::new(Memory::new(limits, [1, 2])));
     controller.add_service(service(of(1..=4), 1_009), Health::Unchecked).unwrap();
     controller.resize("web", TableSizeSpec::Slots(2_003), 7).unwrap();
+    let larger_than_all = controller.resize("web", TableSizeSpec::Slots(5_003), 7);
+    assert!(matches!(larger_than_all, Err(ChangeError::Full { asked: 5_003, .. })), "{larger_than_all:?}");
     assert!(controller.resize("web", TableSizeSpec::Slots(4_001), 7).unwrap().resize_waits);
     let refused = |controller: &mut Controller<Arc<Memory>>, seconds: u32| {
         let mut refused = Vec::new();
@@ -47,7 +49,7 @@ fn a_resize_whose_turn_comes_but_does_not_fit_says_so_once_and_is_tried_again() 
 
 #[test]
 fn while_a_resize_does_not_fit_everything_else_of_the_service_can_change() {
-    let limits = Limits { services: 2, backends: 64, slots: 1_009 + 2_003, flows: 64, ..Limits::default() };
+    let limits = Limits { services: 2, backends: 64, slots: 5_000, flows: 64, ..Limits::default() };
     let mut controller = Controller::new(Arc::new(Memory::new(limits, [1, 2])));
     controller.add_service(service(of(1..=4), 1_009), Health::Up).unwrap();
     controller.resize("web", TableSizeSpec::Slots(2_003), 7).unwrap();
