@@ -1,5 +1,7 @@
 //! The configuration as people write it, right and wrong.
 
+use std::collections::BTreeSet;
+
 use guideway_control::config::{self, BackendState, Config, Encapsulation, Ports, Problems, Source};
 use proptest::prelude::*;
 
@@ -249,6 +251,46 @@ fn the_schema_knows_every_key_of_the_example() {
     for key in keys.filter(|key| !key.starts_with(['#', '{'])) {
         assert!(schema.contains(&format!("\"{key}\"")), "{key} is not in the schema");
     }
+}
+
+/// Every property that the schema has anywhere.
+fn properties(schema: &serde_json::Value, into: &mut BTreeSet<String>) {
+    match schema {
+        serde_json::Value::Object(object) => {
+            for (key, value) in object {
+                if let (true, Some(object)) = (key == "properties", value.as_object()) {
+                    into.extend(object.keys().cloned());
+                }
+                properties(value, into);
+            }
+        }
+        serde_json::Value::Array(array) => array.iter().for_each(|value| properties(value, into)),
+        _ => {}
+    }
+}
+
+/// Every key that a document has anywhere.
+fn keys(value: &toml::Value, into: &mut BTreeSet<String>) {
+    match value {
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                into.insert(key.clone());
+                keys(value, into);
+            }
+        }
+        toml::Value::Array(array) => array.iter().for_each(|value| keys(value, into)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_example_shows_every_key_of_the_schema() {
+    let (mut known, mut shown) = (BTreeSet::new(), BTreeSet::new());
+    properties(&config::schema(), &mut known);
+    keys(&toml::Value::Table(EXAMPLE.parse().unwrap()), &mut shown);
+    assert!(known.len() > 50, "{known:?}");
+    let missing: Vec<_> = known.difference(&shown).collect();
+    assert!(missing.is_empty(), "docs/guideway.example.toml does not show {missing:?}");
 }
 
 proptest! {

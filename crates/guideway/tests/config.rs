@@ -12,6 +12,7 @@ name = "web"
 vip = "192.0.2.10"
 port = 80
 protocol = "tcp"
+table_size = 509
 backend = [
   { name = "be1", address = "10.0.0.1" },
   { name = "be2", address = "10.0.0.2", weight = 2 },
@@ -51,6 +52,17 @@ fn a_good_file_is_counted_up() {
     let example = in_repository("docs/guideway.example.toml");
     assert_eq!(guideway(&format!("check {example}")).code, 0);
     assert_eq!(json(&format!("check --json {file}"))["ok"], true);
+}
+
+#[test]
+fn a_service_where_one_backend_more_changes_the_size_of_auto_is_noted() {
+    let edge = written("edge.toml", GOOD.replace("table_size = 509\n", ""));
+    let run = guideway(&format!("check {edge}"));
+    assert_eq!(run.code, 0);
+    let told = "note: service web: its table of \"auto\" has 251 slots with 2 backends and 509 with 3";
+    assert!(run.err.starts_with(told), "{}", run.err);
+    let report = json(&format!("check --json {edge}"));
+    assert_eq!((&report["ok"], &report["notes"][0]["service"]), (&true.into(), &"web".into()), "{report:#}");
 }
 
 #[test]

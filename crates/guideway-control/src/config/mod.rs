@@ -39,6 +39,7 @@ mod raw_daemon;
 mod raw_health;
 mod reader;
 mod server_id;
+mod size_border;
 mod source;
 mod value;
 mod words;
@@ -53,6 +54,7 @@ pub use model::{
 };
 pub use problem::{Problem, ProblemRecord, Problems};
 pub use raw::{MAX_SERVER_ID, MAX_WEIGHT};
+pub use size_border::SizeBorder;
 pub use source::{NotUtf8, Source, Span};
 pub use value::{MacAddr, MacAddrError};
 pub use words::{

@@ -133,7 +133,9 @@ pub(crate) struct RawSettings {
     /// How slots are given to backends. Default `maglev`.
     pub(crate) policy: Option<At<Policy>>,
     /// Slots of the table: a prime up to 5,000,011, or `auto`: the smallest listed prime of at least 100 slots a
-    /// backend. Default `auto`.
+    /// backend that the configuration names, whatever it was before, so that all balancers of a fleet have the same.
+    /// Another size moves new flows between all backends; `check` and `plan` tell where one more or fewer would change
+    /// it. Default `auto`.
     pub(crate) table_size: Option<At<RawTableSize>>,
     /// What of a packet chooses its slot. Default `5-tuple`.
     pub(crate) hash_key: Option<At<HashKey>>,
@@ -147,7 +149,8 @@ pub(crate) struct RawSettings {
     pub(crate) orphans: Option<At<Orphans>>,
     /// What a client gets when no backend may take it. Default `reject`.
     pub(crate) no_backend: Option<At<NoBackend>>,
-    /// What happens when every health check fails. Default `last-resort`.
+    /// What happens when every health check fails. A backend that has never passed takes no flows as a last resort
+    /// either: nothing says that it ever served. Default `last-resort`.
     pub(crate) all_down: Option<At<AllDown>>,
     /// How long flows of a backend that drains or was removed may last; then they end, and what still comes gets what
     /// `orphans` says. A drain that an operator gives another deadline has that. Default: until they end by themselves.

@@ -22,10 +22,9 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
         plan.refused.push(refused.to_string());
     }
     for (name, gone) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
-        let (flows_ended, _) = core.controller.flows(Some(name), None, 0);
         plan.services.push(PlannedService {
             backends_removed: gone.backends.iter().map(|backend| backend.identity.clone()).collect(),
-            flows_ended,
+            flows_ended: core.controller.live_flows(name).into(),
             ..planned(name, "remove")
         });
     }
@@ -49,6 +48,8 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
         if health_differs() && known.is_some() {
             service.settings.push("health: the checks change".to_owned());
         }
+        let border = of_name(config, name).and_then(config::Service::size_border);
+        service.notes.extend(border.map(|border| border.to_string()));
         // A place that another service gives up first is free by then, which a preview cannot know.
         match core.controller.preview(wanted, |_| Health::Up) {
             Ok(change) => {
@@ -80,6 +81,7 @@ fn planned(name: &str, action: &str) -> PlannedService {
         flows_ended: 0,
         eligible: 0,
         resize_waits: false,
+        notes: Vec::new(),
     }
 }
 

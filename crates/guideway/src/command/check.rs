@@ -64,9 +64,17 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
                     format!("{}: no service: nothing would be forwarded", source.name()),
                 );
             }
+            let borders =
+                config.services.iter().filter_map(|service| Some((&service.name, service.size_border()?)));
             if args.json {
-                screen.json(&json!({ "ok": true, "problems": [] }))?;
+                let notes: Vec<_> = borders
+                    .map(|(service, border)| json!({ "service": service, "message": border.to_string() }))
+                    .collect();
+                screen.json(&json!({ "ok": true, "problems": [], "notes": notes }))?;
             } else {
+                for (service, border) in borders {
+                    crate::screen::report("note", format!("service {service}: {border}"));
+                }
                 let backends: usize = config.services.iter().map(|service| service.backends.len()).sum();
                 writeln!(
                     screen,

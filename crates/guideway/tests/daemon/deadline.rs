@@ -4,10 +4,12 @@ use std::time::{Duration, Instant};
 
 use guideway_testbed::backend::HTTP_PORT;
 use guideway_testbed::client::http;
+use guideway_testbed::kernel::GenericForwarder;
 use guideway_testbed::{Program, privilege, vips, wait};
 use guideway_xdp::occupant::occupant;
 use nix::sys::signal::Signal;
 
+use crate::api::get;
 use crate::bed::{Bed, Engine, LONG, backends, config, end, said, signal};
 
 /// The configuration with a `[daemon]` section, and these settings of the service.
@@ -36,6 +38,40 @@ fn a_drain_ends_at_the_configured_deadline_and_the_backend_comes_back_with_the_c
     bed.configure(&with("", "drain_timeout = \"1s\"", &backends(2, |_| "")));
     let cut = || daemon.printed()[1].matches("the deadline of its drain passed").count() == 2;
     wait::until_true(LONG, "the second end", cut).unwrap();
+    assert!(end(daemon).status.success());
+}
+
+/// A removed backend drains while the daemon is killed: the next one knows its name and since when it drains, and its
+/// checks end what it has left when it fails.
+#[test]
+fn a_removed_backend_drains_on_under_the_next_daemon_from_when_it_began() {
+    if !privilege::granted_to::<GenericForwarder>() {
+        return;
+    }
+    let mut bed = Bed::new("removed", Engine::Xdp);
+    let settings = "drain_timeout = \"1h\"";
+    bed.configure(&with("", settings, &backends(3, |_| "")));
+    let daemon = bed.run();
+    bed.serves();
+    wait::until_true(LONG, "three backends", || bed.answers(20).len() == 3).unwrap();
+    bed.configure(&with("", settings, &backends(2, |_| "")));
+    said(&daemon, "guideway.toml is in force");
+    let drain = || get(&bed, "/v1/drains")[0].clone();
+    wait::until_true(LONG, "the drain", || drain()["age_seconds"].as_f64() > Some(2.0)).unwrap();
+    daemon.kill().unwrap();
+    let daemon = bed.run();
+    said(&daemon, "took over the forwarder of an earlier daemon");
+    let drained = drain();
+    assert_eq!((&drained["backend"], &drained["removed"]), (&"be3".into(), &true.into()), "{drained}");
+    assert!(drained["age_seconds"].as_f64() >= Some(1.0), "{drained}");
+    assert!(drained["cut_in_seconds"].as_f64().is_some_and(|left| left < 3_599.0), "{drained}");
+    bed.own[2] = None;
+    let gone = || {
+        let service = get(&bed, "/v1/services/web");
+        let backends = service["backends"].as_array().unwrap().clone();
+        backends.iter().all(|backend| backend["name"] != "be3" || backend["state"] == "down")
+    };
+    wait::until_true(LONG, "its end", gone).unwrap();
     assert!(end(daemon).status.success());
 }
 

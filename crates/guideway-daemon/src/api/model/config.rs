@@ -31,9 +31,11 @@ pub struct PlannedService {
     pub backends_changed: Vec<String>,
     /// Slots of its table then.
     pub slots: u32,
-    /// Slots that would change their owner, once new backends have passed their checks.
+    /// Slots that would change their owner, once new backends have passed their checks. Of another table size or seed, the
+    /// same share of the new table's slots as of flows that would change theirs.
     pub slots_moved: u32,
-    /// Those of them for which nothing asks.
+    /// Those of them for which nothing asks: old and new owner take new flows before and after, and neither does the old
+    /// one lose weight nor the new one gain any. Another size or seed asks for nothing by itself.
     pub slots_moved_needlessly: u32,
     /// Remembered live flows that would end.
     pub flows_ended: u64,
@@ -41,6 +43,9 @@ pub struct PlannedService {
     pub eligible: u32,
     /// Whether a new table size or seed would wait until the service has settled.
     pub resize_waits: bool,
+    /// What is allowed and may surprise later.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What became of a configuration that was applied.

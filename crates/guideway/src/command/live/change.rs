@@ -165,6 +165,9 @@ fn show(plan: &Plan, screen: &mut Screen) -> Result<(), Failure> {
         if service.resize_waits {
             writeln!(screen, "    the new table size or seed waits until the service has settled")?;
         }
+        for note in &service.notes {
+            writeln!(screen, "    note: {note}")?;
+        }
     }
     if plan.services.is_empty() {
         writeln!(screen, "nothing changes")?;
