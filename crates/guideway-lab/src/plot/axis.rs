@@ -156,8 +156,9 @@ impl Ruler {
         self.zero
     }
 
-    /// Round values to write at the axis.
-    pub(super) fn ticks(&self) -> Vec<f64> {
+    /// Round values to write at the axis. Of a logarithmic one they are powers of ten alone where those between would stand closer
+    /// than `room`.
+    pub(super) fn ticks(&self, room: f64) -> Vec<f64> {
         match self.scale {
             Scale::Linear => {
                 let step = step(self.high - self.low);
@@ -167,7 +168,8 @@ impl Ruler {
             }
             Scale::Log => {
                 let decades = (self.high / self.low).log10();
-                let between: &[f64] = if decades > 3.5 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+                let closest = (self.to - self.from).abs() / decades * 2f64.log10();
+                let between: &[f64] = if decades > 3.5 || closest < room { &[1.0] } else { &[1.0, 2.0, 5.0] };
                 let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
                 let all =
                     (first..=last).flat_map(|power| between.iter().map(move |part| part * 10f64.powi(power)));
@@ -224,14 +226,15 @@ mod tests {
             [0.0, 0.01, 0.1, 1.0].map(|value| ruler.place(value).round()),
             [324.0, 300.0, 200.0, 100.0]
         );
-        assert_eq!(ruler.ticks().len(), 7);
+        assert_eq!(ruler.ticks(10.0).len(), 7);
+        assert_eq!(ruler.ticks(40.0), [0.01, 0.1, 1.0]);
         assert_eq!(Ruler::new(Scale::Log, &[0.01, 1.0], (324.0, 100.0), true).zero(), None);
     }
 
     #[test]
     fn a_linear_axis_begins_at_zero_and_ends_at_a_round_value() {
         let ruler = Ruler::new(Scale::Linear, &[3.0, 47.0], (0.0, 100.0), true);
-        assert_eq!(ruler.ticks(), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
+        assert_eq!(ruler.ticks(10.0), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
         assert_eq!(ruler.place(25.0), 50.0);
         let places = Ruler::new(Scale::Linear, &[1.0, 5.0], (0.0, 100.0), false);
         assert_eq!([1.0, 2.0, 5.0].map(|value| places.place(value)), [0.0, 25.0, 100.0]);
@@ -248,7 +251,7 @@ mod tests {
         for scale in [Scale::Linear, Scale::Log] {
             for values in [&[][..], &[0.0], &[5.0], &[f64::NAN]] {
                 let ruler = Ruler::new(scale, values, (0.0, 100.0), true);
-                assert!(ruler.place(5.0).is_finite() && ruler.ticks().len() < 20, "{scale:?} {values:?}");
+                assert!(ruler.place(5.0).is_finite() && ruler.ticks(10.0).len() < 20, "{scale:?} {values:?}");
             }
         }
     }

@@ -14,6 +14,8 @@ const TOP: f64 = 92.0;
 const BOTTOM: f64 = 372.0;
 /// Labels nearer than this to the one before are left out.
 const LABEL_ROOM: f64 = 54.0;
+/// What a label beside the page takes of its height.
+const LINE_ROOM: f64 = 16.0;
 
 /// Something on the page.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,7 +98,7 @@ pub(super) fn lay_out(chart: &Chart) -> Vec<Shape> {
     };
     let y = Ruler::new(chart.y.scale, &up, (BOTTOM, TOP), true);
 
-    for tick in y.ticks() {
+    for tick in y.ticks(LINE_ROOM) {
         let at = y.place(tick);
         shapes.push(line((LEFT, at), (RIGHT, at), Ink::Grid));
         shapes.push(text((LEFT - 8.0, at + 4.0), &chart.y.write(tick), Ink::Faint, Anchor::End, false));
@@ -106,7 +108,7 @@ pub(super) fn lay_out(chart: &Chart) -> Vec<Shape> {
         shapes.push(text((LEFT - 8.0, at + 4.0), "exactly 0", Ink::Faint, Anchor::End, false));
     }
     // The values themselves are the best labels where there are few.
-    let ticks = if across.len() <= 10 { across } else { x.ticks() };
+    let ticks = if across.len() <= 10 { across } else { x.ticks(LABEL_ROOM) };
     let mut last = f64::NEG_INFINITY;
     for tick in ticks {
         let at = x.place(tick);
