@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use crate::balancer::{Balancer, cannot_tell, describe};
 use crate::error::Error;
 use crate::occupant::{Occupant, occupant};
-use crate::peer::{joined_by_peer, peer};
+use crate::peer::{Peer, joined_by_peer, peer};
 use crate::sever::sever;
 
 /// How the program runs at an interface.
@@ -250,6 +250,7 @@ impl Balancer {
         if mode == Mode::Native
             && let Some(reason) = peer(interface, index)?.objection()
         {
+            let reason = format!("{reason}: {}", Peer::REMEDY);
             return Err(Error::Attach { interface: interface.to_owned(), mode: mode.as_str(), reason });
         }
         let link = self.with_program(|program| {

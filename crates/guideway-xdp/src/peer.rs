@@ -39,16 +39,20 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Why native mode must not be used, and what to do; `None` if nothing is known against it.
+    /// Why native mode must not be used; `None` if nothing is known against it.
     pub fn objection(&self) -> Option<String> {
         match self {
             Peer::None | Peer::Ready | Peer::Unknown { .. } => None,
             Peer::Deaf { name } => Some(format!(
                 "it is one end of a veth pair whose other end, `{name}`, has no XDP program, and without one it loses \
-                 what is sent from native mode: attach a program there that passes everything, or ask for generic mode"
+                 what is sent from native mode"
             )),
         }
     }
+
+    /// What to do about the objection.
+    pub const REMEDY: &'static str =
+        "attach a program that passes everything to the other end, or ask for generic mode";
 }
 
 /// Looks at the other end of the interface with this index, in whatever namespace that is.
@@ -92,8 +96,8 @@ pub fn joined_by_peer(interface: &str, index: u32) -> Option<(String, String)> {
         Peer::Ready | Peer::Unknown { .. } => "PEER".to_owned(),
     };
     Some((
-        "it is one end of a veth pair: the other end hands over many packets as one (TSO, GSO), which fit no tunnel, so \
-         that large uploads stall unless that is switched off there"
+        "the other end of its pair hands over many packets as one (TSO, GSO), which fit no tunnel, so that large uploads \
+         stall unless that is switched off there"
             .to_owned(),
         format!("ethtool -K {peer} tso off gso off (at the other end)"),
     ))

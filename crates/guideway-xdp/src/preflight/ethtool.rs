@@ -28,6 +28,14 @@ pub(super) enum Flag {
 pub(super) const VLAN_TAGS: u32 = 1 << 8;
 pub(super) const LARGE_RECEIVE: u32 = 1 << 15;
 
+/// Queues that receive: how many there are, how many there can be, and the word that sets their number.
+#[derive(Clone, Copy)]
+pub(super) struct Queues {
+    pub(super) now: u32,
+    pub(super) most: u32,
+    pub(super) kind: &'static str,
+}
+
 impl<'a> Driver<'a> {
     pub(super) fn of(interface: &'a str) -> io::Result<Driver<'a>> {
         let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
@@ -49,12 +57,14 @@ impl<'a> Driver<'a> {
         Some(answer.data)
     }
 
-    /// Queues that receive, and how many there can be.
-    pub(super) fn receive_queues(&self) -> Option<(u32, u32)> {
+    /// Queues that receive.
+    pub(super) fn receive_queues(&self) -> Option<Queues> {
         let mut answer = Channels { command: GET_CHANNELS, words: [0; 8] };
         self.ask(&mut answer).ok()?;
         let [most_rx, _, _, most_combined, rx, _, _, combined] = answer.words;
-        Some((rx + combined, most_rx + most_combined))
+        // Some drivers have queues that only receive; `ethtool -L` takes each by its own word.
+        let (most, kind) = if most_combined > 0 { (most_combined, "combined") } else { (most_rx, "rx") };
+        Some(Queues { now: rx + combined, most, kind })
     }
 
     fn ask<T: Question>(&self, question: &mut T) -> io::Result<()> {

@@ -5,13 +5,13 @@ use std::path::Path;
 use guideway_forward::record::LAYOUT_VERSION;
 use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 
-use super::ethtool::{Driver, Flag, LARGE_RECEIVE, VLAN_TAGS};
+use super::ethtool::{Driver, Flag, LARGE_RECEIVE, Queues, VLAN_TAGS};
 use super::features::Features;
 use super::{Finding, InterfaceReport, Subject};
 use crate::attach::{Mode, Wish};
 use crate::memory::possible_cpus;
 use crate::occupant::{link, occupant};
-use crate::peer::{joined_by_peer, peer};
+use crate::peer::{Peer, joined_by_peer, peer};
 
 /// What fits one page beside the head room that every driver leaves and what the kernel keeps behind the frame: 4,096
 /// less 256, 320 and an Ethernet header with two tags. The program takes frames of one page only.
@@ -19,6 +19,8 @@ const LARGEST_MTU: u32 = 4_096 - 256 - 320 - 22;
 
 /// What the largest tunnel of IPv4 in IPv4 adds.
 const TUNNEL_BYTES: u32 = 20;
+
+const SLOW: &str = "mode generic: every packet is made a socket buffer first, which takes most of its time";
 
 pub(super) fn examine(name: &str, wish: Wish, pins: &Path) -> InterfaceReport {
     let subject = || Subject::Interface(name.to_owned());
@@ -75,7 +77,7 @@ struct Seen<'a> {
     joined: Option<(String, String)>,
     gro: bool,
     flags: u32,
-    queues: Option<(u32, u32)>,
+    queues: Option<Queues>,
     cpus: u32,
 }
 
@@ -98,7 +100,10 @@ impl Seen<'_> {
     fn mode(&self, wish: Wish) -> (Option<Mode>, Vec<Finding>) {
         let against = self.against_native();
         match wish {
-            Wish::Exactly(Mode::Generic) => (Some(Mode::Generic), vec![self.slow(None)]),
+            Wish::Exactly(Mode::Generic) => {
+                let remedy = "use an interface whose driver runs programs, for speed";
+                (Some(Mode::Generic), vec![Finding::warn(self.subject(), SLOW, remedy)])
+            }
             _ if against.is_empty() => {
                 let told = match self.features {
                     Some(_) => "mode native: the driver runs programs",
@@ -112,24 +117,15 @@ impl Seen<'_> {
                 let fail = |(cause, remedy)| Finding::fail(self.subject(), cause, remedy);
                 (None, against.into_iter().map(fail).collect())
             }
+            // What speaks against native mode is what there is to do about it.
             Wish::Auto => {
-                let mut findings = vec![self.slow(Some("native mode is not to be had"))];
-                let warn = |(cause, remedy)| Finding::warn(self.subject(), cause, remedy);
-                findings.extend(against.into_iter().map(warn));
-                (Some(Mode::Generic), findings)
+                let warn = |(place, (cause, remedy)): (usize, (String, String))| {
+                    let because = if place == 0 { format!("{SLOW}, since {cause}") } else { cause };
+                    Finding::warn(self.subject(), because, remedy)
+                };
+                (Some(Mode::Generic), against.into_iter().enumerate().map(warn).collect())
             }
         }
-    }
-
-    fn slow(&self, why: Option<&str>) -> Finding {
-        let because = why.map_or(String::new(), |why| format!(", because {why}"));
-        Finding::warn(
-            self.subject(),
-            format!(
-                "mode generic{because}: every packet is made a socket buffer first, which takes most of its time"
-            ),
-            "use an interface whose driver runs programs, for speed",
-        )
     }
 
     /// Causes and remedies.
@@ -164,10 +160,7 @@ impl Seen<'_> {
             ));
         }
         if let Some(objection) = &self.objection {
-            against.push((
-                objection.clone(),
-                format!("attach a program to the other end of {name}, or use --mode generic"),
-            ));
+            against.push((objection.clone(), Peer::REMEDY.to_owned()));
         }
         against
     }
@@ -192,10 +185,12 @@ impl Seen<'_> {
                 format!("ethtool -K {name} rxvlan off (if there are VLANs)"),
             ));
         }
-        if let Some((queues, most)) = self.queues.filter(|(queues, _)| *queues > 0) {
+        // A pair has none in hardware: whoever sends does the work of both ends.
+        let queues = self.queues.filter(|queues| queues.now > 0 && self.driver != "veth");
+        if let Some(Queues { now: queues, most, kind }) = queues {
             findings.push(if queues < self.cpus {
                 let remedy = match most.min(self.cpus) {
-                    more if more > queues => format!("ethtool -L {name} combined {more}"),
+                    more if more > queues => format!("ethtool -L {name} {kind} {more}"),
                     _ => "the card has no more: use one with more queues, if the CPUs get busy".to_owned(),
                 };
                 let cause =
@@ -284,7 +279,7 @@ mod tests {
             joined: None,
             gro: true,
             flags: 0,
-            queues: Some((8, 64)),
+            queues: Some(Queues { now: 8, most: 64, kind: "combined" }),
             cpus: 8,
         }
     }
@@ -326,9 +321,14 @@ mod tests {
 
     #[test]
     fn too_few_queues_and_tags_taken_off_are_warned_of() {
-        let few = Seen { queues: Some((2, 4)), flags: VLAN_TAGS, ..card() };
+        let queues = |kind| Some(Queues { now: 2, most: 4, kind });
+        let few = Seen { queues: queues("combined"), flags: VLAN_TAGS, ..card() };
         let warned = causes(&few.in_mode(Mode::Native), Grade::Warn);
         assert!(warned.contains("ethtool -L eth0 combined 4") && warned.contains("rxvlan off"), "{warned}");
+        let apart = Seen { queues: queues("rx"), ..card() };
+        assert!(causes(&apart.in_mode(Mode::Native), Grade::Warn).contains("ethtool -L eth0 rx 4"));
+        let pair = Seen { queues: queues("rx"), driver: "veth".into(), ..card() };
+        assert_eq!(causes(&pair.in_mode(Mode::Native), Grade::Warn), "");
     }
 
     #[test]
