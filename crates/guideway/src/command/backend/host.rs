@@ -17,6 +17,8 @@ pub(crate) struct Host {
     pub(crate) addresses: Vec<IpAddr>,
     /// The addresses of the loopback interface.
     pub(crate) on_lo: Vec<IpAddr>,
+    /// The addresses of all interfaces.
+    everywhere: Vec<IpAddr>,
 }
 
 impl Host {
@@ -35,7 +37,8 @@ impl Host {
         })?;
         let addresses = netlink.addresses(Some(interface.index)).map_err(failed)?;
         let on_lo = netlink.addresses(Some(lo.index)).map_err(failed)?;
-        Ok(Host { netlink, lo, interface, addresses, on_lo })
+        let everywhere = netlink.addresses(None).map_err(failed)?;
+        Ok(Host { netlink, lo, interface, addresses, on_lo, everywhere })
     }
 
     /// That nothing is in the way which `up` would not change.
@@ -55,6 +58,12 @@ impl Host {
             return Err(Failure::failed(format_args!(
                 "{vip} is on {interface}: this host claims it on the network, and takes its traffic from the balancer; \
                  `ip address del {vip} dev {interface}` first, with the length that `ip address show dev {interface}` tells"
+            )));
+        }
+        if let Some(nowhere) = setup.addresses.iter().find(|address| !self.everywhere.contains(address)) {
+            return Err(Failure::usage(format_args!(
+                "--address {nowhere} is on no interface of this host, and no tunnel could end there: `ip address` lists those \
+                 that are"
             )));
         }
         Ok(())
