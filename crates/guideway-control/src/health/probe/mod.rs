@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use super::check::{Check, Way};
-use super::round::{Fault, Leg, LegResult, Passed};
+use super::round::{Fault, Leg, LegResult, Passed, Stage};
 use crate::config::Probe;
 use http::Request;
 use progress::Progress;
@@ -29,9 +29,27 @@ use transport::Transport;
 async fn ask(check: &Check, leg: &Leg, options: &Options, tls: &TlsConfigs) -> LegResult {
     let progress = Progress::default();
     let began = Instant::now();
-    match tokio::time::timeout(check.timeout, ask_patiently(check, leg, options, tls, &progress)).await {
-        Ok(result) => result.map(|()| Passed { took: began.elapsed() }),
-        Err(_) => Err(Fault::TimedOut { limit: check.timeout, stage: progress.stage() }),
+    let asked = tokio::time::timeout(check.timeout, ask_patiently(check, leg, options, tls, &progress)).await;
+    let result =
+        asked.unwrap_or_else(|_| Err(Fault::TimedOut { limit: check.timeout, stage: progress.stage() }));
+    match result {
+        Ok(()) => Ok(Passed { took: began.elapsed() }),
+        Err(fault) => Err(lacking_here(leg, &fault).unwrap_or(fault)),
+    }
+}
+
+/// What this host lacks, where a leg through a tunnel got nowhere because of that: its packets leave by the virtual
+/// address's route before they are wrapped. By a socket that is bound to a device the kernel does not tell.
+fn lacking_here(leg: &Leg, fault: &Fault) -> Option<Fault> {
+    let got_nowhere =
+        matches!(fault, Fault::TimedOut { stage: Stage::Connect, .. } | Fault::Unreachable { .. });
+    match leg.way {
+        Way::Tunnel { vip, .. } if got_nowhere && !transport::is_routed(vip) => Some(Fault::Local {
+            said: format!(
+                "this host has no route to {vip}: probes through the tunnel need one, as by a default gateway"
+            ),
+        }),
+        _ => None,
     }
 }
 

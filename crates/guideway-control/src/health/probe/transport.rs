@@ -1,6 +1,7 @@
 //! Sockets of probes: where they go, which mark they carry, by which device they leave.
 
-use std::net::SocketAddr;
+use std::io::ErrorKind::{HostUnreachable, NetworkUnreachable};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -8,6 +9,14 @@ use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 
 use super::progress::{Progress, words};
 use crate::health::round::{Fault, Stage};
+
+/// Whether any route leads to an address; nothing is sent.
+pub(super) fn is_routed(address: IpAddr) -> bool {
+    let any: IpAddr =
+        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let routed = std::net::UdpSocket::bind((any, 0)).and_then(|socket| socket.connect((address, 9)));
+    !routed.is_err_and(|error| matches!(error.kind(), NetworkUnreachable | HostUnreachable))
+}
 
 /// The way of one leg's packets.
 #[derive(Debug, Clone, Copy)]
