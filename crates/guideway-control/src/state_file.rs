@@ -37,7 +37,7 @@ pub enum StateError {
         error: io::Error,
     },
     /// The content is not what was written once.
-    #[error("{} is damaged: {error}; move it away to start without it", path.display())]
+    #[error("{} is damaged: {error}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -45,7 +45,7 @@ pub enum StateError {
         error: serde_json::Error,
     },
     /// Another version of Guideway wrote it.
-    #[error("{} has version {found}, this program reads version {known}; start the program that wrote it, or move it away", path.display())]
+    #[error("{} has version {found}, this program reads version {known}", path.display())]
     Version {
         /// The file.
         path: PathBuf,
@@ -87,6 +87,28 @@ impl StateFile {
             return Err(StateError::Version { path: self.path.clone(), found: version, known: T::VERSION });
         }
         serde_json::from_slice(&bytes).map(Some).map_err(damaged)
+    }
+
+    /// Gives it another name, beside this one, so that it can be looked at and a new one written.
+    ///
+    /// # Errors
+    /// [`StateError`]; it has its name still then.
+    pub fn set_aside(&self) -> Result<PathBuf, StateError> {
+        for number in 1.. {
+            let mut name = self.path.as_os_str().to_owned();
+            name.push(format!(".damaged-{number}"));
+            let aside = PathBuf::from(name);
+            // A link first: unlike a rename it replaces nothing that was set aside before.
+            match fs::hard_link(&self.path, &aside) {
+                Ok(()) => {
+                    fs::remove_file(&self.path).map_err(|error| self.io("remove", error))?;
+                    return Ok(aside);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(self.io("set aside", error)),
+            }
+        }
+        Err(self.io("set aside", io::ErrorKind::AlreadyExists.into()))
     }
 
     /// Replaces its content.
@@ -314,6 +336,20 @@ mod tests {
             seen += 1;
         }
         assert_eq!(seen, 20);
+    }
+
+    #[test]
+    fn what_is_set_aside_keeps_its_content_and_replaces_nothing() {
+        let directory = Directory::new("state-aside");
+        let file = StateFile::new(directory.0.join("state.json"));
+        for content in ["one", "two"] {
+            fs::write(file.path(), content).unwrap();
+            let aside = file.set_aside().unwrap();
+            assert_eq!(fs::read_to_string(aside).unwrap(), content);
+            assert!(!file.path().exists());
+        }
+        assert_eq!(fs::read_dir(&directory.0).unwrap().count(), 2);
+        assert!(file.set_aside().unwrap_err().to_string().contains("cannot set aside"));
     }
 
     #[test]

@@ -7,21 +7,30 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use guideway_control::config::{self, Config, Source};
+use guideway_control::state_file::StateError;
 
-use crate::api::model::{Applied, Confirmed};
+use crate::api::model::{Applied, Confirmed, Plan};
 use crate::api::view::stamp;
-use crate::api::{ApplyAsk, plan};
+use crate::api::{ApplyAsk, Refusal, plan};
 use crate::audit::Request;
 use crate::core::Refused;
 use crate::journal::{Grade, Kind};
 use crate::shell::{Reload, Shell, Trial};
-use crate::store::LastGood;
+use crate::store::{History, LastGood};
 
 /// How many configurations of before are kept.
 const KEPT: usize = 10;
 
 /// When taking back a trial failed, it is tried again so much later.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
+
+/// A configuration to go back to.
+struct Earlier {
+    source: Source,
+    config: Config,
+    /// Those before it, unless it is the one before a trial.
+    history: Option<History>,
+}
 
 impl Shell<'_> {
     /// Makes a configuration the one in force, all of it or nothing.
@@ -67,7 +76,7 @@ impl Shell<'_> {
     fn remember(&mut self, before: &Source) {
         let now = SystemTime::now();
         let written = self.store.write_config(&LastGood::new(&self.source, now)).and_then(|()| {
-            let mut history = self.store.history()?;
+            let mut history = self.history()?;
             history.before.push(LastGood::new(before, now));
             let surplus = history.before.len().saturating_sub(KEPT);
             history.before.drain(..surplus);
@@ -80,14 +89,14 @@ impl Shell<'_> {
     }
 
     /// Takes a configuration from a request.
-    pub(crate) fn apply(&mut self, ask: ApplyAsk) -> Result<Applied, String> {
+    pub(crate) fn apply(&mut self, ask: ApplyAsk) -> Result<Applied, Refusal> {
         let name = self.options.config.display().to_string();
         let source = Source::new(name, ask.text);
-        let config = config::parse(&source).map_err(|problems| problems.to_string())?;
+        let config = config::parse(&source).map_err(|problems| Refusal::bad_config(&problems))?;
         let plan = plan(&self.core, &config, Instant::now());
         let before = self.before();
         let for_good = ask.confirm_within.is_none();
-        self.take(source, config).map_err(|refused| refused.to_string())?;
+        self.take(source, config).map_err(Refusal::refused)?;
         self.forget_trial();
         let mut applied = Applied { plan, confirm_by: None, written: None, not_written: None };
         if for_good {
@@ -112,8 +121,8 @@ impl Shell<'_> {
     }
 
     /// Keeps what is on trial.
-    pub(crate) fn confirm(&mut self) -> Result<Confirmed, String> {
-        let trial = self.trial.take().ok_or("nothing waits to be confirmed")?;
+    pub(crate) fn confirm(&mut self) -> Result<Confirmed, Refusal> {
+        let trial = self.trial.take().ok_or_else(|| Refusal::refused("nothing waits to be confirmed"))?;
         self.core.about.config.confirm_by = None;
         self.remember(&trial.before);
         self.core.journal.note(Grade::Info, Kind::Config, "the configuration on trial was confirmed");
@@ -126,14 +135,15 @@ impl Shell<'_> {
         if self.trial.as_ref().is_some_and(|trial| trial.until <= now) {
             let result = self.rollback();
             let request = Request::new("daemon", "rollback of what nobody confirmed");
-            self.note_request(request, result.as_ref().err().map(String::as_str));
+            self.note_request(request, result.as_ref().err().map(|refusal| refusal.detail.as_str()));
             let (grade, text) = match result {
                 Ok(_) => (
                     Grade::Warning,
                     "nobody confirmed the configuration on trial; it was taken back".to_owned(),
                 ),
-                Err(error) => {
-                    (Grade::Error, format!("the configuration on trial could not be taken back: {error}"))
+                Err(refusal) => {
+                    let why = refusal.detail;
+                    (Grade::Error, format!("the configuration on trial could not be taken back: {why}"))
                 }
             };
             self.core.journal.note(grade, Kind::Config, text);
@@ -144,19 +154,41 @@ impl Shell<'_> {
         }
     }
 
-    /// Goes back: from a trial to what was before it, otherwise to the configuration before this one.
-    pub(crate) fn rollback(&mut self) -> Result<Applied, String> {
+    /// What [`rollback`](Self::rollback) would change.
+    pub(crate) fn plan_rollback(&mut self) -> Result<Plan, Refusal> {
+        let earlier = self.earlier()?;
+        Ok(plan(&self.core, &earlier.config, Instant::now()))
+    }
+
+    /// Where going back leads to.
+    fn earlier(&mut self) -> Result<Earlier, Refusal> {
         let (source, history) = match &self.trial {
             Some(trial) => (trial.before.clone(), None),
             None => {
-                let mut history = self.store.history().map_err(|error| error.to_string())?;
-                let last = history.before.pop().ok_or("there is no configuration of before")?;
+                let mut history = self.history().map_err(Refusal::refused)?;
+                let last = history.before.pop();
+                let last = last.ok_or_else(|| Refusal::refused("there is no configuration of before"))?;
                 (last.source(), Some(history))
             }
         };
-        let config = config::parse(&source).map_err(|problems| problems.to_string())?;
+        let config = config::parse(&source).map_err(|problems| Refusal::bad_config(&problems))?;
+        Ok(Earlier { source, config, history })
+    }
+
+    /// The configurations of before; where their file is damaged, that is told.
+    fn history(&mut self) -> Result<History, StateError> {
+        let history = self.store.history();
+        for text in self.store.take_set_aside() {
+            self.core.journal.note(Grade::Error, Kind::State, text);
+        }
+        history
+    }
+
+    /// Goes back: from a trial to what was before it, otherwise to the configuration before this one.
+    pub(crate) fn rollback(&mut self) -> Result<Applied, Refusal> {
+        let Earlier { source, config, history } = self.earlier()?;
         let plan = plan(&self.core, &config, Instant::now());
-        self.take(source, config).map_err(|refused| refused.to_string())?;
+        self.take(source, config).map_err(Refusal::refused)?;
         self.forget_trial();
         let mut applied = Applied { plan, confirm_by: None, written: None, not_written: None };
         if let Some(history) = history {

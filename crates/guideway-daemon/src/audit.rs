@@ -40,13 +40,15 @@ impl Request {
 pub(crate) struct Audit {
     recent: VecDeque<AuditEntry>,
     unwritten: Vec<AuditEntry>,
+    /// How many the file lacks, as it could not be written.
+    pub(crate) lost: u64,
 }
 
 impl Audit {
     /// Goes on from what an earlier daemon wrote.
     pub(crate) fn restore(entries: Vec<AuditEntry>) -> Self {
         let surplus = entries.len().saturating_sub(KEPT);
-        Self { recent: entries.into_iter().skip(surplus).collect(), unwritten: Vec::new() }
+        Self { recent: entries.into_iter().skip(surplus).collect(), ..Self::default() }
     }
 
     /// Notes what came of a request, and tells the log.

@@ -13,6 +13,7 @@ mod next_hops;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use guideway_control::config::{Config, Encapsulation, HealthVia, OnExit};
@@ -24,6 +25,7 @@ use guideway_control::overrides::{AdminState, Overrides, WeightError};
 use guideway_forward::record::{self, BackendSpec, NextHop};
 use guideway_wire::{Address, Tunnel, gue};
 
+use crate::api::Places;
 use crate::api::model::{ConfigStatus, Interface};
 use crate::audit::Audit;
 use crate::drift::Drift;
@@ -57,6 +59,8 @@ pub(crate) struct Core {
     tick_at: Instant,
     /// Whether what outlives the process has changed.
     pub(crate) unsaved: Unsaved,
+    /// Files that could not be written at the last try, and why.
+    pub(crate) unwritten: BTreeMap<&'static str, String>,
     /// What does not follow from the rest.
     pub(crate) about: About,
     /// Changes of what is wanted so far.
@@ -85,8 +89,10 @@ pub(crate) struct About {
     pub(crate) config: ConfigStatus,
     /// Where a browser finds the laboratory page.
     pub(crate) page: Option<String>,
-    /// What an operator should know all the time.
-    pub(crate) notes: Vec<String>,
+    /// Connections to the API, for each way in.
+    pub(crate) places: Vec<Arc<Places>>,
+    /// What somebody should see to, as long as this daemon lives.
+    pub(crate) faults: Vec<String>,
 }
 
 /// What is to be written to files.
@@ -147,6 +153,7 @@ impl Core {
             retry_at: None,
             tick_at: now,
             unsaved: Unsaved::default(),
+            unwritten: BTreeMap::new(),
             about,
             changes: 0,
             drift: Drift::default(),
@@ -388,11 +395,27 @@ impl Core {
 
     fn note_changes(&mut self, changes: &[Change]) {
         self.unsaved.health |= !changes.is_empty();
+        self.journal.act_for(Some("check"));
         for Change { who, from, to, finding, flapping } in changes {
             let grade = if *to == Verdict::Up { Grade::Info } else { Grade::Warning };
             let flapping = if *flapping { " (flapping)" } else { "" };
             let text = format!("{} to {}{flapping}: {}", from.as_str(), to.as_str(), reason(finding));
             self.journal.note_of(grade, Kind::Health, Some(&who.service), Some(&who.backend), text);
+        }
+        self.journal.act_for(None);
+    }
+
+    /// Takes what came of writing a file: a failure is told once, and so is its end.
+    pub(crate) fn note_written(&mut self, file: &'static str, failed: Option<String>) {
+        match failed {
+            Some(error) if self.unwritten.get(file) != Some(&error) => {
+                self.journal.note(Grade::Error, Kind::State, error.clone());
+                self.unwritten.insert(file, error);
+            }
+            None if self.unwritten.remove(file).is_some() => {
+                self.journal.note(Grade::Info, Kind::State, format!("{file} is written again"));
+            }
+            _ => {}
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use guideway_soft::live::{LiveForwarder, StartError};
@@ -17,6 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::api::model::Interface;
 use crate::engine::Plane;
 use crate::options::{EngineOptions, OnExit};
+use crate::patience::Patience;
 
 /// A forwarder at work.
 #[derive(Debug)]
@@ -86,6 +87,7 @@ impl Loaded {
         options: &EngineOptions,
         interfaces: &[String],
         limits: Limits,
+        patience: &mut Patience,
     ) -> Result<Self, ForwarderError> {
         if interfaces.is_empty() {
             return Err(ForwarderError::NoInterface);
@@ -100,7 +102,8 @@ impl Loaded {
             }
             EngineOptions::Xdp { mode, pins, .. } => {
                 let pins = Pins::new(pins)?;
-                let hold = pins.hold()?;
+                let is_held = |error: &guideway_xdp::Error| matches!(error, guideway_xdp::Error::Held { .. });
+                let hold = patience.take(is_held, || pins.hold())?;
                 let taken_over = pins.is_taken();
                 let balancer = Balancer::load_pinned(&limits, random_key()?, &pins)?;
                 let plane = Plane::Kernel(Arc::new(balancer));
@@ -281,6 +284,27 @@ pub fn detach(root: &Path) -> Result<bool, guideway_xdp::Error> {
     let taken = pins.is_taken();
     pins.remove()?;
     Ok(taken)
+}
+
+/// What an earlier process left in the kernel below a directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Remains {
+    /// Where it is pinned.
+    pub pinned: Vec<PathBuf>,
+    /// The interfaces that its program is at: the name, while there is such an interface, and the index.
+    pub interfaces: Vec<(Option<String>, u32)>,
+}
+
+/// What [`detach`] would take away; nothing is changed.
+///
+/// # Errors
+/// As [`detach`].
+pub fn remains(root: &Path) -> Result<Remains, guideway_xdp::Error> {
+    let Some(pins) = Pins::find(root)? else { return Ok(Remains::default()) };
+    let _hold = pins.hold()?;
+    let named =
+        |index: u32| (nix::net::if_::if_indextoname(index).ok().and_then(|n| n.into_string().ok()), index);
+    Ok(Remains { pinned: pins.listing()?, interfaces: pins.interfaces()?.into_iter().map(named).collect() })
 }
 
 fn index(name: &str) -> Result<u32, ForwarderError> {

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tower::ServiceExt;
 
 use crate::api::model::{ConfigStatus, Problem};
-use crate::api::{Desk, Door, Loop, Order, Role, Work, router};
+use crate::api::{Desk, Door, Loop, Order, Refusal, Role, Work, router};
 use crate::core::{About, Core};
 use crate::engine::Plane;
 use crate::limits;
@@ -79,7 +79,8 @@ impl Api {
                 confirm_by: None,
             },
             page: None,
-            notes: Vec::new(),
+            places: Vec::new(),
+            faults: Vec::new(),
         };
         let controller = Controller::new(Plane::Soft(Arc::new(memory)));
         let now = Instant::now();
@@ -155,11 +156,12 @@ impl Api {
 
 /// Files are no part of this.
 fn refuse(order: Order) {
-    let why = || "there are no files here".to_owned();
+    let why = || Refusal::refused("there are no files here");
     match order {
         Order::Reload(tell) => drop(tell.send(Err(why()))),
         Order::Apply(_, tell) | Order::Rollback(tell) => drop(tell.send(Err(why()))),
         Order::Confirm(tell) => drop(tell.send(Err(why()))),
+        Order::PlanRollback(tell) => drop(tell.send(Err(why()))),
     }
 }
 

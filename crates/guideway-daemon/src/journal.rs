@@ -21,6 +21,8 @@ pub(crate) struct Event {
     pub(crate) service: Option<String>,
     /// The backend that it is about.
     pub(crate) backend: Option<String>,
+    /// Who caused it, in the audit log's words.
+    pub(crate) by: Option<String>,
     /// What happened.
     pub(crate) text: String,
 }
@@ -92,9 +94,16 @@ impl Kind {
 pub(crate) struct Journal {
     events: VecDeque<Event>,
     told: u64,
+    /// On whose behalf the daemon acts now.
+    by: Option<String>,
 }
 
 impl Journal {
+    /// What is noted from now on was caused by them, until nobody is said to be.
+    pub(crate) fn act_for(&mut self, who: Option<&str>) {
+        self.by = who.map(str::to_owned);
+    }
+
     /// Notes an event of no service.
     pub(crate) fn note(&mut self, grade: Grade, kind: Kind, text: impl Into<String>) {
         self.note_of(grade, kind, None, None, text);
@@ -111,10 +120,11 @@ impl Journal {
     ) {
         let text = text.into();
         let about = kind.as_str();
+        let by = self.by.clone();
         match grade {
-            Grade::Info => tracing::info!(about, service, backend, "{text}"),
-            Grade::Warning => tracing::warn!(about, service, backend, "{text}"),
-            Grade::Error => tracing::error!(about, service, backend, "{text}"),
+            Grade::Info => tracing::info!(about, service, backend, by, "{text}"),
+            Grade::Warning => tracing::warn!(about, service, backend, by, "{text}"),
+            Grade::Error => tracing::error!(about, service, backend, by, "{text}"),
         }
         self.told += 1;
         if self.events.len() == KEPT {
@@ -127,6 +137,7 @@ impl Journal {
             kind,
             service: service.map(str::to_owned),
             backend: backend.map(str::to_owned),
+            by,
             text,
         });
     }
@@ -155,5 +166,16 @@ mod tests {
         let numbers: Vec<u64> = journal.since(0).map(|event| event.number).collect();
         assert_eq!((numbers[0], numbers.len()), (4, KEPT));
         assert_eq!(journal.since(KEPT as u64 + 1).count(), 2);
+    }
+
+    #[test]
+    fn events_name_those_who_cause_them_and_nobody_else() {
+        let mut journal = Journal::default();
+        journal.act_for(Some("SIGHUP"));
+        journal.note(Grade::Info, Kind::Config, "caused");
+        journal.act_for(None);
+        journal.note(Grade::Info, Kind::Drift, "found");
+        let by: Vec<Option<&str>> = journal.since(0).map(|event| event.by.as_deref()).collect();
+        assert_eq!(by, [Some("SIGHUP"), None]);
     }
 }

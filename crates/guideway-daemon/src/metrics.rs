@@ -125,6 +125,24 @@ pub(crate) fn text(core: &Core, now: Instant, format: Format) -> String {
         let forwarding = u8::from(port.lost.is_none());
         page.sample("guideway_interface_forwarding", &[("interface", port.name.as_str())], forwarding);
     }
+    page.family(
+        "guideway_audit_lost",
+        "counter",
+        "Changes that the audit log's file lacks, as it could not be written.",
+    );
+    page.sample("guideway_audit_lost_total", &[], core.audit.lost);
+    page.family("guideway_api_connections", "gauge", "Connections to the API, by way in.");
+    for places in &core.about.places {
+        page.sample("guideway_api_connections", &[("door", places.door)], places.open());
+    }
+    page.family(
+        "guideway_api_connections_refused",
+        "counter",
+        "Connections to the API that were turned away, since too many were open.",
+    );
+    for places in &core.about.places {
+        page.sample("guideway_api_connections_refused_total", &[("door", places.door)], places.turned_away());
+    }
     page.finish()
 }
 

@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::api::model::Reloaded;
-use crate::api::{Desk, Listeners, Order, PAGE, Reply, Work};
+use crate::api::{Desk, Listeners, Order, PAGE, Refusal, Reply, Work};
 use crate::audit::Request;
 use crate::core::{Core, Unsaved};
 use crate::drift;
@@ -69,8 +69,6 @@ pub(crate) struct Shell<'a> {
     signals: Signals,
     watch: Option<FileWatch>,
     health_saved: Option<Instant>,
-    /// Why what operators said is not kept for a restart, if it is not.
-    overrides_not_kept: Option<String>,
     pub(crate) trial: Option<Trial>,
     manager: Manager,
     /// When it ends, after it was asked to.
@@ -135,8 +133,9 @@ impl<'a> Shell<'a> {
     async fn start(options: &'a Options) -> Result<Self, RunError> {
         // Signals first: from here on none of them kills.
         let signals = Signals::new()?;
-        let Started { mut core, forwarder, probes, store, source, taken_over } = start::start(options)?;
-        let (listeners, work) = match Listeners::open(&options.api).await {
+        let Started { mut core, forwarder, probes, store, source, taken_over, mut patience } =
+            start::start(options)?;
+        let (listeners, work) = match Listeners::open(&options.api, &mut patience) {
             Ok(listening) => listening,
             Err(error) => {
                 // As it was before: what an earlier daemon left goes on, and what is new goes.
@@ -144,6 +143,7 @@ impl<'a> Shell<'a> {
                 return Err(error.into());
             }
         };
+        core.about.places = listeners.places().to_vec();
         if let Some(address) = listeners.address() {
             core.about.page = Some(format!("http://{address}{PAGE}"));
             core.journal.note(Grade::Info, Kind::Daemon, format!("the API listens at {address}"));
@@ -172,7 +172,6 @@ impl<'a> Shell<'a> {
             signals,
             watch,
             health_saved,
-            overrides_not_kept: None,
             trial: None,
             manager: Manager::new(Instant::now()),
             ends_at: None,
@@ -260,15 +259,19 @@ impl<'a> Shell<'a> {
                 Woken::NextHops(changes) => self.core.set_next_hops(&changes),
                 Woken::Work(work) => self.do_work(work),
                 Woken::Reload(by) => {
+                    self.core.journal.act_for(Some(by.who()));
                     let result = self.reload(by);
                     // The daemon writes the file as well: what changes nothing is nobody's change.
                     if by == Reload::Signal || result != Ok(false) {
-                        let refused = result.err();
+                        let refused = result.err().map(|refusal| refusal.detail);
                         self.note_request(Request::new(by.who(), "reload"), refused.as_deref());
                     }
+                    self.core.journal.act_for(None);
                 }
                 Woken::Asked(asked, by) => {
+                    self.core.journal.act_for(Some(by));
                     self.core.journal.note(Grade::Info, Kind::Daemon, format!("asked to end by {by}"));
+                    self.core.journal.act_for(None);
                     self.note_request(Request::new(by, "end"), None);
                     let grace = self.core.config.daemon.shutdown_grace;
                     if asked == Asked::HandOver || grace.is_zero() || self.ends_at.is_some() {
@@ -286,9 +289,7 @@ impl<'a> Shell<'a> {
 
     /// Tells everybody that clients can come.
     fn tell_ready(&mut self) {
-        let services = self.core.config.services.len();
-        let backends = self.core.backends().len();
-        let text = format!("ready: {services} services, {backends} backends");
+        let text = format!("ready: {}", counts(&self.core));
         self.core.journal.note(Grade::Info, Kind::Daemon, text);
         self.manager.ready();
     }
@@ -305,6 +306,7 @@ impl<'a> Shell<'a> {
     }
 
     fn follow(&mut self, order: Order, request: Request) {
+        self.core.journal.act_for(Some(&request.who));
         match order {
             Order::Reload(tell) => {
                 let reloaded = self.reload(Reload::Api).map(|changed| Reloaded { changed });
@@ -322,12 +324,18 @@ impl<'a> Shell<'a> {
                 let applied = self.rollback();
                 self.followed(request, applied, tell);
             }
+            // A question, which is nobody's change.
+            Order::PlanRollback(tell) => {
+                self.core.journal.act_for(None);
+                drop(tell.send(self.plan_rollback()));
+            }
         }
     }
 
     /// Notes what came of an order, and then tells whoever asked, who may have gone away by then.
-    fn followed<T>(&mut self, request: Request, result: Result<T, String>, tell: Reply<T>) {
-        self.note_request(request, result.as_ref().err().map(String::as_str));
+    fn followed<T>(&mut self, request: Request, result: Result<T, Refusal>, tell: Reply<T>) {
+        self.core.journal.act_for(None);
+        self.note_request(request, result.as_ref().err().map(|refusal| refusal.detail.as_str()));
         self.save(Instant::now(), false);
         drop(tell.send(result));
     }
@@ -339,19 +347,24 @@ impl<'a> Shell<'a> {
     }
 
     /// Reads the configuration again; a bad one changes nothing. Whether there was anything new.
-    fn reload(&mut self, by: Reload) -> Result<bool, String> {
+    fn reload(&mut self, by: Reload) -> Result<bool, Refusal> {
         self.manager.reloading();
         let why = by.why();
-        let result = self.try_reload(by).map_err(|error| error.to_string());
+        let result = self.try_reload(by).map_err(|error| match error {
+            RunError::Config(problems) => Refusal::bad_config(&problems),
+            error => Refusal::refused(error),
+        });
         let (grade, text) = match &result {
             Ok(false) => (Grade::Info, format!("{why}: {} is as it was", self.source.name())),
             Ok(true) => (Grade::Info, format!("{why}: {} is in force", self.source.name())),
-            Err(error) => (Grade::Error, format!("{why}: {error}\nthe configuration stays as it was")),
+            Err(refusal) => {
+                (Grade::Error, format!("{why}: {}\nthe configuration stays as it was", refusal.detail))
+            }
         };
         self.core.journal.note(grade, Kind::Config, text);
         let config = &mut self.core.about.config;
         config.last_reload_successful = result.is_ok();
-        config.last_reload_error = result.clone().err();
+        config.last_reload_error = result.as_ref().err().map(|refusal| refusal.detail.clone());
         self.manager.ready();
         result
     }
@@ -388,38 +401,35 @@ impl<'a> Shell<'a> {
     /// Writes what has changed and may not be lost.
     fn save(&mut self, now: Instant, everything: bool) {
         let Unsaved { health, overrides } = self.core.unsaved;
-        let mut failed = Vec::new();
         if self.core.drains.take_unsaved() {
             let drains = self.core.drains.snapshot(now, SystemTime::now());
             let error = self.store.write_drains(&drains).err();
-            failed.extend(error.map(|error| format!("{error}; after a restart a drain may last longer")));
+            let error = error.map(|error| format!("{error}; after a restart a drain may last longer"));
+            self.core.note_written("drains.json", error);
         }
         if overrides {
             let error = self.store.write_overrides(self.core.desired.overrides()).err();
             // Tried again whenever the loop comes by, until it is kept.
             self.core.unsaved.overrides = error.is_some();
-            let text = error.map(|error| error.to_string());
-            if text != self.overrides_not_kept {
-                failed.extend(text.clone());
-                self.overrides_not_kept = text;
-            }
+            self.core.note_written("overrides.json", error.map(|error| error.to_string()));
         }
         let rested = self.health_saved.is_none_or(|saved| now >= saved + SAVE_HEALTH_EVERY);
         if (health && rested) || everything {
             self.core.unsaved.health = false;
             self.health_saved = Some(now);
             let error = self.store.write_health(&self.core.board.snapshot(now)).err();
-            failed.extend(error.map(|error| error.to_string()));
+            self.core.note_written("health.json", error.map(|error| error.to_string()));
         }
         let entries = self.core.audit.take_unwritten();
-        if !entries.is_empty()
-            && let Err(error) = self.store.audit().append(&entries)
-        {
-            let text = format!("cannot write {}: {error}", self.store.audit().path().display());
-            self.core.journal.note(Grade::Error, Kind::State, text);
-        }
-        for error in failed {
-            self.core.journal.note(Grade::Error, Kind::State, error);
+        if !entries.is_empty() {
+            let path = self.store.audit().path().display();
+            let error = self.store.audit().append(&entries).err();
+            let error =
+                error.map(|error| format!("cannot write {path}, the log alone has what is asked: {error}"));
+            if error.is_some() {
+                self.core.audit.lost += entries.len() as u64;
+            }
+            self.core.note_written("audit.jsonl", error);
         }
     }
 
@@ -470,15 +480,20 @@ impl Signals {
     }
 }
 
+/// How many services and backends are wanted: a backend counts once for each service, as everywhere.
+fn counts(core: &Core) -> String {
+    let services = core.config.services.len();
+    let backends: usize = core.config.services.iter().map(|service| service.backends.len()).sum();
+    let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    format!("{}, {}", counted(services, "service"), counted(backends, "backend"))
+}
+
 /// How the daemon is, in a line.
 fn status_line(core: &Core) -> String {
     if let Some(error) = &core.about.config.last_reload_error {
         return format!("the last reload failed: {error}");
     }
-    let services = core.config.services.len();
-    let backends: usize = core.config.services.iter().map(|service| service.backends.len()).sum();
-    let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    let mut line = format!("{}, {}", counted(services, "service"), counted(backends, "backend"));
+    let mut line = counts(core);
     if let Some(event) = core.journal.last() {
         let about = event.service.as_deref().map(|service| format!("{service}: ")).unwrap_or_default();
         line += &format!("; last: {about}{}", event.text);

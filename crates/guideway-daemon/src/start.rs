@@ -18,9 +18,10 @@ use crate::core::{About, Core};
 use crate::engine::Plane;
 use crate::error::RunError;
 use crate::forwarder::{Forwarder, Loaded};
-use crate::journal::{Grade, Kind};
+use crate::journal::{Grade, Journal, Kind};
 use crate::limits;
 use crate::options::Options;
+use crate::patience::Patience;
 use crate::store::{LastGood, Store};
 use crate::tunnel_probes::TunnelProbes;
 
@@ -35,12 +36,18 @@ pub(crate) struct Started {
     pub(crate) source: Source,
     /// Whether the forwarder is that of an earlier daemon.
     pub(crate) taken_over: bool,
+    /// What is left of the time for an earlier daemon to let go.
+    pub(crate) patience: Patience,
 }
 
 /// Starts the forwarder, or takes over the one of an earlier daemon, with the configuration and what is remembered.
 pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
-    let store = Store::open(&options.state)?;
+    let mut patience = Patience::new();
+    let mut store = Store::open(&options.state, &mut patience)?;
+    let mut journal = Journal::default();
     let last_good = store.config().map_err(crate::StoreError::from)?;
+    // Before anything else can fail, so that it is told in any case.
+    let mut faults = told_set_aside(&mut store, &mut journal);
     let (source, config, stale) = configuration(&options.config, last_good.as_ref())?;
     let overrides = store.overrides().map_err(crate::StoreError::from)?.unwrap_or_default();
     let now = Instant::now();
@@ -48,7 +55,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     let (board, forgotten) = match store.health() {
         Ok(Some(remembered)) => (Board::restore(seed, remembered.snapshot, remembered.away), None),
         Ok(None) => (Board::new(seed), None),
-        // Verdicts are found anew in seconds, so a damaged file is no reason not to start.
+        // Verdicts are found anew in seconds, so a file that cannot be read is no reason not to start.
         Err(error) => (Board::new(seed), Some(error.to_string())),
     };
     let (drains, drains_forgotten) = match store.drains() {
@@ -56,9 +63,10 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
         // The worst that can come of it is that a drain lasts longer.
         Err(error) => (drain::Snapshot::default(), Some(error.to_string())),
     };
+    faults.extend(told_set_aside(&mut store, &mut journal));
     let given = !options.interfaces.is_empty();
     let interfaces = if given { &options.interfaces } else { &config.daemon.interfaces }.clone();
-    let loaded = Loaded::load(&options.engine, &interfaces, limits::of(&config))?;
+    let loaded = Loaded::load(&options.engine, &interfaces, limits::of(&config), &mut patience)?;
     let (plane, taken_over) = (loaded.plane().clone(), loaded.taken_over);
     let controller = if taken_over {
         let removed: Vec<DrainKey> = drains.removed().collect();
@@ -72,8 +80,9 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     let probes = interfaces.first().map(|interface| TunnelProbes::start(interface));
     let mut about = about(loaded.plane(), probes.as_ref(), &source, stale.as_deref(), last_good.as_ref());
     about.interfaces_are_given = given;
-    about.notes.extend(other_flow_table(loaded.plane(), config.flow_table_entries));
+    about.faults.extend(other_flow_table(loaded.plane(), config.flow_table_entries));
     let mut core = Core::new(config, controller, board, overrides, about, now);
+    core.journal = journal;
     core.audit = Audit::restore(store.audit().recent());
     core.drains = Drains::restore(&drains, now, SystemTime::now());
     if let Some(error) = drains_forgotten {
@@ -86,9 +95,10 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     if taken_over {
         core.journal.note(Grade::Info, Kind::Daemon, "took over the forwarder of an earlier daemon");
     }
-    for text in core.about.notes.clone() {
+    for text in core.about.faults.clone() {
         core.journal.note(Grade::Warning, Kind::Daemon, text);
     }
+    core.about.faults.extend(faults);
     if let Some(why) = &stale {
         let text = format!("{why}\nthe configuration that was taken last is used");
         core.journal.note(Grade::Error, Kind::Config, text);
@@ -106,7 +116,8 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     if stale.is_none() {
         store.write_config(&LastGood::new(&source, SystemTime::now())).map_err(crate::StoreError::from)?;
     }
-    Ok(Started { core, forwarder, probes: probes.and_then(Result::ok), store, source, taken_over })
+    let probes = probes.and_then(Result::ok);
+    Ok(Started { core, forwarder, probes, store, source, taken_over, patience })
 }
 
 fn about(
@@ -134,8 +145,9 @@ fn about(
             confirm_by: None,
         },
         page: None,
+        places: Vec::new(),
         tunnel_probes: matches!(probes, Some(Ok(_))),
-        notes: match probes {
+        faults: match probes {
             Some(Err(error)) => vec![format!("{DIRECT_PROBES}: {error}")],
             _ => Vec::new(),
         },
@@ -151,6 +163,15 @@ fn other_flow_table(plane: &Plane, asked: u32) -> Option<String> {
              with `--on-exit detach` and start it anew to change that"
         )
     })
+}
+
+/// What was set aside lately; it is told.
+fn told_set_aside(store: &mut Store, journal: &mut Journal) -> Vec<String> {
+    let texts = store.take_set_aside();
+    for text in &texts {
+        journal.note(Grade::Error, Kind::State, text.clone());
+    }
+    texts
 }
 
 /// What operators have to know where it is so.

@@ -14,6 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::audit::AuditFile;
+use crate::patience::Patience;
 
 /// The directory of state.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct Store {
     config: StateFile,
     history: StateFile,
     audit: AuditFile,
+    /// What was set aside since it was last told.
+    set_aside: Vec<String>,
     /// Held while this daemon lives.
     _lock: File,
 }
@@ -113,15 +116,15 @@ pub(crate) struct Remembered {
 
 impl Store {
     /// Opens the directory, made if it is not there.
-    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn open(path: &Path, patience: &mut Patience) -> Result<Self, StoreError> {
         let unusable = |error: io::Error| StoreError::Directory { path: path.to_path_buf(), error };
         fs::create_dir_all(path).map_err(unusable)?;
         let lock = File::create(path.join("lock")).map_err(unusable)?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(StoreError::Taken { path: path.to_path_buf() }),
-            Err(error) => return Err(unusable(error.into())),
-        }
+        let take = || match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(StoreError::Taken { path: path.to_path_buf() }),
+            taken => taken.map_err(|error| unusable(error.into())),
+        };
+        patience.take(|error| matches!(error, StoreError::Taken { .. }), take)?;
         let file = |name: &str| StateFile::new(path.join(name));
         Ok(Self {
             health: file("health.json"),
@@ -130,13 +133,17 @@ impl Store {
             config: file("config.json"),
             history: file("history.json"),
             audit: AuditFile::new(path.join("audit.jsonl")),
+            set_aside: Vec::new(),
             _lock: lock,
         })
     }
 
     /// What the checks had found.
-    pub(crate) fn health(&self) -> Result<Option<Remembered>, StateError> {
-        let Some(snapshot) = self.health.read()? else { return Ok(None) };
+    pub(crate) fn health(&mut self) -> Result<Option<Remembered>, StateError> {
+        let read = self.health.read();
+        let Some(snapshot) = self.or_set_aside(read, |store| &store.health, "all checks begin anew")? else {
+            return Ok(None);
+        };
         // A clock that was set back makes it young, which is the careful guess.
         let written = fs::metadata(self.health.path()).and_then(|metadata| metadata.modified()).ok();
         let away = written.and_then(|written| SystemTime::now().duration_since(written).ok());
@@ -144,23 +151,52 @@ impl Store {
     }
 
     /// What operators had said.
-    pub(crate) fn overrides(&self) -> Result<Option<Overrides>, StateError> {
-        self.overrides.read()
+    pub(crate) fn overrides(&mut self) -> Result<Option<Overrides>, StateError> {
+        let read = self.overrides.read();
+        let instead = "the configuration holds for all backends, whatever operators said before";
+        self.or_set_aside(read, |store| &store.overrides, instead)
     }
 
     /// The drains that were under way.
-    pub(crate) fn drains(&self) -> Result<drain::Snapshot, StateError> {
-        Ok(self.drains.read()?.unwrap_or_default())
+    pub(crate) fn drains(&mut self) -> Result<drain::Snapshot, StateError> {
+        let read = self.drains.read();
+        let instead = "the deadlines of drains under way begin anew";
+        Ok(self.or_set_aside(read, |store| &store.drains, instead)?.unwrap_or_default())
     }
 
     /// The configuration that was taken last.
-    pub(crate) fn config(&self) -> Result<Option<LastGood>, StateError> {
-        self.config.read()
+    pub(crate) fn config(&mut self) -> Result<Option<LastGood>, StateError> {
+        let read = self.config.read();
+        self.or_set_aside(read, |store| &store.config, "the configuration file alone is read")
     }
 
     /// The configurations of before.
-    pub(crate) fn history(&self) -> Result<History, StateError> {
-        Ok(self.history.read()?.unwrap_or_default())
+    pub(crate) fn history(&mut self) -> Result<History, StateError> {
+        let read = self.history.read();
+        let read = self.or_set_aside(read, |store| &store.history, "there is nothing to go back to")?;
+        Ok(read.unwrap_or_default())
+    }
+
+    /// What was set aside since this was last asked, in words.
+    pub(crate) fn take_set_aside(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.set_aside)
+    }
+
+    /// What was read. A file that makes no sense is set aside and told of: it is no reason not to start, and nothing of it
+    /// is lost.
+    fn or_set_aside<T>(
+        &mut self,
+        read: Result<Option<T>, StateError>,
+        file: impl FnOnce(&Self) -> &StateFile,
+        instead: &str,
+    ) -> Result<Option<T>, StateError> {
+        let senseless = match read {
+            Err(error @ (StateError::Damaged { .. } | StateError::Version { .. })) => error,
+            read => return read,
+        };
+        let aside = file(self).set_aside()?;
+        self.set_aside.push(format!("{senseless}; it was set aside as {}, and {instead}", aside.display()));
+        Ok(None)
     }
 
     /// Who changed what.

@@ -45,15 +45,39 @@ impl Pins {
             let _ = fs::remove_dir(&directory);
             return Err(wrong(format!("it is in no BPF file system; {MOUNT}")));
         }
-        if let Some(other) = others(root)?.first() {
-            return Err(Error::Pin {
-                path: other.clone(),
-                reason: "another version of Guideway, whose records have another layout, still forwards from here: stop \
-                         it and take its programs away with that version before this one starts"
-                    .into(),
-            });
-        }
+        refuse_others(root)?;
         Ok(Pins { directory })
+    }
+
+    /// The directory of this layout below `root`, if it is there; nothing is made.
+    ///
+    /// # Errors
+    /// As [`Pins::new`].
+    pub fn find(root: &Path) -> Result<Option<Pins>, Error> {
+        if !root.is_dir() {
+            return Ok(None);
+        }
+        refuse_others(root)?;
+        let directory = root.join(format!("v{LAYOUT_VERSION}"));
+        Ok(directory.is_dir().then_some(Pins { directory }))
+    }
+
+    /// Everything that is pinned here, by name.
+    ///
+    /// # Errors
+    /// [`Error::Pin`] when the directory cannot be read.
+    pub fn listing(&self) -> Result<Vec<PathBuf>, Error> {
+        let mut paths: Vec<PathBuf> = self.entries()?.map(|entry| entry.path()).collect();
+        paths.sort();
+        Ok(paths)
+    }
+
+    fn entries(&self) -> Result<impl Iterator<Item = fs::DirEntry>, Error> {
+        let listing = fs::read_dir(&self.directory).map_err(|error| Error::Pin {
+            path: self.directory.clone(),
+            reason: format!("reading it failed: {error}"),
+        })?;
+        Ok(listing.flatten())
     }
 
     /// Where this layout's pins are.
@@ -104,11 +128,7 @@ impl Pins {
     /// # Errors
     /// [`Error::Pin`] when the directory cannot be read.
     pub fn interfaces(&self) -> Result<BTreeSet<u32>, Error> {
-        let listing = fs::read_dir(&self.directory).map_err(|error| Error::Pin {
-            path: self.directory.clone(),
-            reason: format!("reading it failed: {error}"),
-        })?;
-        let names = listing.flatten().map(|entry| entry.file_name());
+        let names = self.entries()?.map(|entry| entry.file_name());
         Ok(names.filter_map(|name| index_of(&name.to_string_lossy())).collect())
     }
 
@@ -161,6 +181,16 @@ const MODES: [&str; 2] = [Mode::Native.as_str(), Mode::Generic.as_str()];
 fn index_of(name: &str) -> Option<u32> {
     let (mode, index) = name.split_once('-')?;
     MODES.contains(&mode).then(|| index.parse().ok()).flatten()
+}
+
+fn refuse_others(root: &Path) -> Result<(), Error> {
+    let Some(other) = others(root)?.into_iter().next() else { return Ok(()) };
+    Err(Error::Pin {
+        path: other,
+        reason: "another version of Guideway, whose records have another layout, still forwards from here: stop it and \
+                 take its programs away with that version before this one starts"
+            .into(),
+    })
 }
 
 /// Directories of other layouts in which links are pinned.

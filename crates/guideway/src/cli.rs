@@ -74,7 +74,7 @@ pub(crate) enum Command {
     /// Keep the configuration on trial
     Confirm(change::Args),
     /// Go back to the configuration before this one
-    Rollback(change::Args),
+    Rollback(change::RollbackArgs),
     /// What the forwarder does with a flow now, step by step, with the loaded program as referee
     Explain(explain::Args),
     /// Real packets as they come in, each with what becomes of it

@@ -8,6 +8,7 @@ mod failure;
 mod nearest;
 mod output_file;
 mod screen;
+mod times;
 
 use std::process::ExitCode;
 

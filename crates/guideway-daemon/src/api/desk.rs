@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use super::model::{Applied, Confirmed, Reloaded};
+use super::model::{Applied, Confirmed, Plan, Reloaded};
 use super::problem::Refusal;
 use crate::audit::Request;
 use crate::core::Core;
@@ -24,7 +24,7 @@ pub(crate) struct Desk<'a> {
 }
 
 /// Where the answer to an order goes.
-pub(crate) type Reply<T> = oneshot::Sender<Result<T, String>>;
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
 /// What only the loop itself can do, since it is about files and time.
 pub(crate) enum Order {
@@ -36,6 +36,8 @@ pub(crate) enum Order {
     Confirm(Reply<Confirmed>),
     /// Go back to the configuration before this one.
     Rollback(Reply<Applied>),
+    /// Say what going back would change.
+    PlanRollback(Reply<Plan>),
 }
 
 /// A configuration that is to be taken.

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::connect_info::{ConnectInfo, Connected};
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use axum::serve::IncomingStream;
-use tokio::net::UnixListener;
-use tokio::net::unix::UCred;
 
+use super::places::Peer;
 use super::problem::{Kind, Refusal};
+use super::routes::PLAN;
 
 /// What a connection may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,28 +20,14 @@ pub(crate) enum Role {
     Operator,
 }
 
-/// Who is at the other end of a Unix socket, as the kernel says.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Peer(Option<UCred>);
-
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        Self(stream.io().peer_cred().ok())
-    }
-}
-
 /// Who came in, for the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Caller(pub(super) String);
 
 impl Caller {
     fn at_socket(request: &Request) -> Self {
-        let peer = request.extensions().get::<ConnectInfo<Peer>>().and_then(|ConnectInfo(Peer(peer))| *peer);
-        Self(match peer.map(|peer| (peer.uid(), peer.pid())) {
-            Some((uid, Some(pid))) => format!("uid {uid}, pid {pid}"),
-            Some((uid, None)) => format!("uid {uid}"),
-            None => "unknown".to_owned(),
-        })
+        let peer = request.extensions().get::<Peer>().copied();
+        Self(peer.unwrap_or(Peer::Unknown).to_string())
     }
 
     fn of_token(role: Role) -> Self {
@@ -79,7 +63,12 @@ pub(super) async fn admit(State(door): State<Door>, mut request: Request, next: 
             }
         }
     };
-    let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    let reads = match *request.method() {
+        Method::GET | Method::HEAD | Method::OPTIONS => true,
+        // A question whose words do not fit into an address.
+        Method::POST => request.uri().path() == PLAN,
+        _ => false,
+    };
     if !reads && role == Role::Reader {
         let detail = "this way in is for reading only; use the operators' socket or token";
         return Refusal::new(Kind::ReadOnly, detail).into_response();

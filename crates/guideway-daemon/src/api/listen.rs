@@ -1,20 +1,24 @@
 //! Where the API listens: a Unix socket for operators, one beside it for readers, and TCP where it is asked for.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::desk::{Loop, Work};
-use super::door::{Door, Peer, Role};
+use super::door::{Door, Role};
+use super::places::Places;
+use super::serve::{Waits, serve};
 use super::server::router;
 use crate::options::ApiOptions;
+use crate::patience::Patience;
 
 /// Requests that may wait for the loop; who asks waits then, too.
 const WAITING: usize = 256;
@@ -50,6 +54,26 @@ pub enum ApiError {
     /// TCP without a token.
     #[error("--listen needs a token: name a file that holds one with --token-file or --read-token-file")]
     NoToken,
+    /// A token that others than its owner know, or choose.
+    #[error("the token in {} is no secret, since others may read or write the file (mode {mode:03o}): chmod 600 {}", path.display(), path.display())]
+    OpenToken {
+        /// The file.
+        path: PathBuf,
+        /// Who may do what with it.
+        mode: u32,
+    },
+    /// A token that no request can name.
+    #[error("the token in {} is not one word of plain characters; `openssl rand -hex 32` makes one", path.display())]
+    UnusableToken {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Readers could change everything.
+    #[error("the token in {} is that of operators as well: give readers one of their own", path.display())]
+    SameToken {
+        /// The file.
+        path: PathBuf,
+    },
     /// A token that can be guessed.
     #[error("the token in {} is shorter than {MIN_TOKEN} characters and can be guessed; `openssl rand -hex 32` makes one", path.display())]
     WeakToken {
@@ -61,46 +85,65 @@ pub enum ApiError {
 /// The least that a token has, characters.
 const MIN_TOKEN: usize = 16;
 
+/// What a token's file must not allow: its group to write it, and everybody else anything.
+const NOT_ALLOWED: u32 = 0o027;
+
 /// The listening API. Its sockets are taken away when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Listeners {
     sockets: Vec<PathBuf>,
     address: Option<SocketAddr>,
-    _servers: JoinSet<io::Result<()>>,
+    places: Vec<Arc<Places>>,
+    _servers: JoinSet<()>,
 }
 
 impl Listeners {
     /// Begins to listen; what comes is work for the loop.
-    pub(crate) async fn open(options: &ApiOptions) -> Result<(Self, mpsc::Receiver<Work>), ApiError> {
+    pub(crate) fn open(
+        options: &ApiOptions,
+        patience: &mut Patience,
+    ) -> Result<(Self, mpsc::Receiver<Work>), ApiError> {
+        let tokens = options.listen.map(|_| tokens(options)).transpose()?;
         let (work, waiting) = mpsc::channel(WAITING);
         let to_loop = Loop::new(work);
         let mut servers = JoinSet::new();
         let mut sockets = Vec::new();
+        let mut places = Vec::new();
+        let doors = 2 * u64::from(options.socket.is_some()) + u64::from(options.listen.is_some());
+        let mut places_at = |door| {
+            places.push(Places::of_one_of(doors, door));
+            Arc::clone(&places[places.len() - 1])
+        };
         if let Some(path) = &options.socket {
             let readers = readers_socket(path);
-            for (path, mode, role) in [(path.clone(), 0o660, Role::Operator), (readers, 0o666, Role::Reader)]
-            {
-                let listener = unix(&path, mode).await?;
+            for (door, path, mode, role) in [
+                ("operators", path.clone(), 0o660, Role::Operator),
+                ("readers", readers, 0o666, Role::Reader),
+            ] {
+                let listener = unix(&path, mode, patience)?;
                 let router = router(to_loop.clone(), Door::Socket(role));
-                let service = router.into_make_service_with_connect_info::<Peer>();
-                servers.spawn(async move { axum::serve(listener, service).await });
+                servers.spawn(serve(listener, router, places_at(door), Waits::USUAL));
                 sockets.push(path);
             }
         }
         let mut bound = None;
-        if let Some(address) = options.listen {
-            let tokens = tokens(options)?;
-            let (listener, address) = tcp(address).await?;
+        if let (Some(address), Some(tokens)) = (options.listen, tokens) {
+            let (listener, address) = tcp(address)?;
             bound = Some(address);
             let router = router(to_loop, Door::Tokens(Arc::new(tokens)));
-            servers.spawn(async move { axum::serve(listener, router).await });
+            servers.spawn(serve(listener, router, places_at("tcp"), Waits::USUAL));
         }
-        Ok((Self { sockets, address: bound, _servers: servers }, waiting))
+        Ok((Self { sockets, address: bound, places, _servers: servers }, waiting))
     }
 
     /// The TCP address, with the port that it got.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Who has how many connections, for each way in.
+    pub(crate) fn places(&self) -> &[Arc<Places>] {
+        &self.places
     }
 }
 
@@ -123,15 +166,17 @@ fn readers_socket(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-async fn unix(path: &Path, mode: u32) -> Result<UnixListener, ApiError> {
+fn unix(path: &Path, mode: u32, patience: &mut Patience) -> Result<UnixListener, ApiError> {
     let failed = |error| ApiError::Listen { place: path.display().to_string(), option: "--socket", error };
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         fs::create_dir_all(parent).map_err(failed)?;
     }
     if path.exists() {
-        if UnixStream::connect(path).await.is_ok() {
-            return Err(ApiError::Taken { path: path.to_path_buf() });
-        }
+        let is_free = || match UnixStream::connect(path) {
+            Ok(_) => Err(ApiError::Taken { path: path.to_path_buf() }),
+            Err(_) => Ok(()),
+        };
+        patience.take(|_| true, is_free)?;
         // A daemon that was killed left it.
         fs::remove_file(path).map_err(failed)?;
     }
@@ -140,25 +185,46 @@ async fn unix(path: &Path, mode: u32) -> Result<UnixListener, ApiError> {
     Ok(listener)
 }
 
-async fn tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ApiError> {
+fn tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ApiError> {
     let failed = |error| ApiError::Listen { place: address.to_string(), option: "--listen", error };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let listener = std::net::TcpListener::bind(address).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    Ok((listener, address))
+    Ok((TcpListener::from_std(listener).map_err(failed)?, address))
 }
 
 fn tokens(options: &ApiOptions) -> Result<Vec<(String, Role)>, ApiError> {
     let files = [(&options.token_file, Role::Operator), (&options.read_token_file, Role::Reader)];
-    let mut tokens = Vec::new();
+    let mut tokens: Vec<(String, Role)> = Vec::new();
     for (path, role) in files.into_iter().filter_map(|(path, role)| Some((path.as_ref()?, role))) {
-        let text = fs::read_to_string(path).map_err(|error| ApiError::Token { path: path.clone(), error })?;
-        let token = text.trim();
-        if token.chars().count() < MIN_TOKEN {
-            return Err(ApiError::WeakToken { path: path.clone() });
+        let token = token(path)?;
+        if tokens.iter().any(|(other, _)| *other == token) {
+            return Err(ApiError::SameToken { path: path.clone() });
         }
-        tokens.push((token.to_owned(), role));
+        tokens.push((token, role));
     }
     if tokens.is_empty() { Err(ApiError::NoToken) } else { Ok(tokens) }
+}
+
+/// The token that a file holds.
+fn token(path: &Path) -> Result<String, ApiError> {
+    let unreadable = |error| ApiError::Token { path: path.to_path_buf(), error };
+    let mut file = fs::File::open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    let mode = metadata.permissions().mode() & 0o777;
+    if metadata.is_file() && mode & NOT_ALLOWED != 0 {
+        return Err(ApiError::OpenToken { path: path.to_path_buf(), mode });
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(unreadable)?;
+    let token = text.trim();
+    if token.chars().count() < MIN_TOKEN {
+        return Err(ApiError::WeakToken { path: path.to_path_buf() });
+    }
+    if token.bytes().any(|byte| !byte.is_ascii_graphic()) {
+        return Err(ApiError::UnusableToken { path: path.to_path_buf() });
+    }
+    Ok(token.to_owned())
 }
 
 #[cfg(test)]
@@ -170,5 +236,34 @@ mod tests {
         let beside = |path: &str| readers_socket(Path::new(path)).display().to_string();
         assert_eq!(beside("/run/guideway/guideway.sock"), "/run/guideway/guideway-read.sock");
         assert_eq!(beside("api"), "api-read");
+    }
+
+    #[test]
+    fn a_token_is_secret_one_word_and_of_one_role() {
+        let directory = std::env::temp_dir().join(format!("guideway-token-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let write = |name: &str, text: &str, mode| {
+            let path = directory.join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            path
+        };
+        let good = write("good", "0123456789abcdef\n", 0o640);
+        assert_eq!(token(&good).unwrap(), "0123456789abcdef");
+        for mode in [0o644, 0o660, 0o602] {
+            let refused = token(&write("open", "0123456789abcdef", mode)).unwrap_err().to_string();
+            assert!(refused.contains("chmod 600 /"), "{refused}");
+        }
+        assert!(matches!(token(&write("weak", "secret", 0o600)), Err(ApiError::WeakToken { .. })));
+        let words = write("words", "0123456789 abcdef", 0o600);
+        assert!(matches!(token(&words), Err(ApiError::UnusableToken { .. })));
+        assert!(matches!(token(&directory.join("none")), Err(ApiError::Token { .. })));
+        let options = ApiOptions {
+            token_file: Some(good.clone()),
+            read_token_file: Some(good),
+            ..ApiOptions::default()
+        };
+        assert!(matches!(tokens(&options), Err(ApiError::SameToken { .. })));
+        fs::remove_dir_all(directory).unwrap();
     }
 }

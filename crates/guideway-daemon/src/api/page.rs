@@ -22,7 +22,8 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
         .route("/lab/{*file}", get(file).fallback(not_for))
 }
 
-async fn not_for(request: Request) -> Response {
+/// Refuses every other method, where the router's own refusal does not reach.
+pub(super) async fn not_for(request: Request) -> Response {
     let detail = format!("{} is not for {}; it is only read", request.method(), request.uri().path());
     let mut answer = Refusal::new(Kind::MethodNotAllowed, detail).into_response();
     answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET,HEAD"));

@@ -1,7 +1,12 @@
 //! Why a request was refused.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+
+use guideway_control::config::Problems;
 
 use super::model::Problem;
 
@@ -13,6 +18,8 @@ pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 pub(crate) enum Kind {
     /// A path, a query or an encoding that is not understood.
     BadRequest,
+    /// A number in the query or the body that is too small or too large.
+    OutOfRange,
     /// There is no token, or an unknown one.
     Unauthorized,
     /// This way in is for reading.
@@ -23,6 +30,8 @@ pub(crate) enum Kind {
     MethodNotAllowed,
     /// The request is based on what is no more.
     ChangedMeanwhile,
+    /// The body does not come in time.
+    TooSlow,
     /// The body is too large.
     TooLarge,
     /// The body is not what it should be.
@@ -39,17 +48,21 @@ pub(crate) enum Kind {
     Ending,
     /// A service has nobody for new flows.
     NotReady,
+    /// Too many connections are open.
+    Crowded,
 }
 
 impl Kind {
     #[cfg(test)]
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 17] = [
         Self::BadRequest,
+        Self::OutOfRange,
         Self::Unauthorized,
         Self::ReadOnly,
         Self::NotFound,
         Self::MethodNotAllowed,
         Self::ChangedMeanwhile,
+        Self::TooSlow,
         Self::TooLarge,
         Self::BadBody,
         Self::BadConfig,
@@ -58,17 +71,20 @@ impl Kind {
         Self::Fault,
         Self::Ending,
         Self::NotReady,
+        Self::Crowded,
     ];
 
     /// Its status and its name.
     pub(super) const fn status_and_name(self) -> (StatusCode, &'static str) {
         match self {
             Self::BadRequest => (StatusCode::BAD_REQUEST, "bad-request"),
+            Self::OutOfRange => (StatusCode::BAD_REQUEST, "out-of-range"),
             Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized"),
             Self::ReadOnly => (StatusCode::FORBIDDEN, "read-only"),
             Self::NotFound => (StatusCode::NOT_FOUND, "not-found"),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed"),
             Self::ChangedMeanwhile => (StatusCode::PRECONDITION_FAILED, "changed-meanwhile"),
+            Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "too-slow"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
             Self::BadBody => (StatusCode::UNPROCESSABLE_ENTITY, "bad-body"),
             Self::BadConfig => (StatusCode::UNPROCESSABLE_ENTITY, "bad-config"),
@@ -77,6 +93,7 @@ impl Kind {
             Self::Fault => (StatusCode::INTERNAL_SERVER_ERROR, "fault"),
             Self::Ending => (StatusCode::SERVICE_UNAVAILABLE, "ending"),
             Self::NotReady => (StatusCode::SERVICE_UNAVAILABLE, "not-ready"),
+            Self::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "crowded"),
         }
     }
 }
@@ -102,9 +119,32 @@ impl Refusal {
         Self::new(Kind::Ending, "the daemon is about to end")
     }
 
+    /// A configuration with problems.
+    pub(crate) fn bad_config(problems: &Problems) -> Self {
+        Self::new(Kind::BadConfig, problems.to_string())
+    }
+
+    /// What was asked cannot be done as things are.
+    pub(crate) fn refused(why: impl ToString) -> Self {
+        Self::new(Kind::Refused, why.to_string())
+    }
+
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
         Self::new(Kind::BadRequest, detail)
     }
+}
+
+/// The number, if it is in its range; the refusal names the field that has it.
+pub(super) fn within<N: PartialOrd + Display>(
+    field: &str,
+    number: N,
+    range: &RangeInclusive<N>,
+) -> Result<N, Refusal> {
+    if range.contains(&number) {
+        return Ok(number);
+    }
+    let detail = format!("{field} is {number}, and can be {} to {}", range.start(), range.end());
+    Err(Refusal::new(Kind::OutOfRange, detail))
 }
 
 impl IntoResponse for Refusal {

@@ -4,7 +4,7 @@
 //! the [document](super::openapi) that tells both. Work runs on the loop, between two pieces of its own; what it is given was
 //! checked before, and what it answers is written after, both on the runtime's threads.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::body::{Body, NoBody};
 use super::desk::{Loop, Order, Reply};
@@ -27,6 +28,9 @@ use crate::core::Core;
 
 /// The largest body that is read, bytes: a configuration.
 pub(super) const MAX_BODY: usize = 16 << 20;
+
+/// A body has to be there so long after its head.
+const BODY_WITHIN: Duration = Duration::from_secs(30);
 
 /// A route, and what the document says of it.
 pub(super) struct Route {
@@ -113,9 +117,9 @@ impl<P: Part, Q: Part, B: Body> FromRequest<Loop> for Asked<P, Q, B> {
             .map_err(|error: QueryRejection| bad(error.body_text()))?;
         let condition = condition(&parts.headers);
         let body = if B::WANTED {
-            Bytes::from_request(Request::from_parts(parts, body), to_loop)
-                .await
-                .map_err(|error: BytesRejection| too_large_or_bad(&error))?
+            let body = Bytes::from_request(Request::from_parts(parts, body), to_loop);
+            let body = timeout(BODY_WITHIN, body).await.map_err(|_| too_slow())?;
+            body.map_err(|error: BytesRejection| too_large_or_bad(&error))?
         } else {
             Bytes::new()
         };
@@ -126,6 +130,11 @@ impl<P: Part, Q: Part, B: Body> FromRequest<Loop> for Asked<P, Q, B> {
 
 fn condition(headers: &HeaderMap) -> Option<String> {
     headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+fn too_slow() -> Refusal {
+    let detail = format!("the body did not come within {} s", BODY_WITHIN.as_secs());
+    Refusal::new(Kind::TooSlow, detail)
 }
 
 fn too_large_or_bad(error: &BytesRejection) -> Refusal {
@@ -139,6 +148,9 @@ fn too_large_or_bad(error: &BytesRejection) -> Refusal {
 /// What a route does on the loop: it reads, or it changes something.
 type Reads<P, Q, B, T> = fn(&Core, Instant, Asked<P, Q, B>) -> Result<T, Refusal>;
 type Changes<P, Q, B, T> = fn(&mut Core, Instant, Asked<P, Q, B>) -> Result<T, Refusal>;
+
+/// What a route has the loop do, or why not.
+type Orders<Q, B, T> = fn(Asked<Nothing, Q, B>, Reply<T>) -> Result<Order, Refusal>;
 
 /// A route that only reads.
 pub(super) fn read<P: Part, Q: Part + JsonSchema, B: Body, T: Told>(
@@ -170,8 +182,10 @@ pub(super) fn change<P: Part, Q: Part + JsonSchema, B: Body, T: Told>(
             .on(move |desk| {
                 let core = &mut *desk.core;
                 let request = asked.request.clone();
+                core.journal.act_for(Some(&request.who));
                 let changed = check_condition(core, asked.condition.as_deref())
                     .and_then(|()| change(core, Instant::now(), asked));
+                core.journal.act_for(None);
                 let revision = core.revision();
                 let refused = changed.as_ref().err().map(|refusal| refusal.detail.as_str());
                 core.audit.note(request, refused, revision.clone());
@@ -184,33 +198,35 @@ pub(super) fn change<P: Part, Q: Part + JsonSchema, B: Body, T: Told>(
 
 /// A route that gives the loop an order and waits for what comes of it.
 pub(super) fn order<Q: Part + JsonSchema, B: Body, T: Told>(
+    verb: Verb,
     path: &'static str,
     summary: &'static str,
     conditional: bool,
-    order: fn(Asked<Nothing, Q, B>, Reply<T>) -> Order,
+    order: Orders<Q, B, T>,
 ) -> Route {
     let handler = move |State(to_loop): State<Loop>, asked: Asked<Nothing, Q, B>| async move {
         let (tell, told) = oneshot::channel();
         to_loop
             .on(move |desk| {
                 let request = asked.request.clone();
-                if conditional && let Err(refusal) = check_condition(desk.core, asked.condition.as_deref()) {
-                    let revision = desk.core.revision();
-                    desk.core.audit.note(request, Some(&refusal.detail), revision);
-                    return Err(refusal);
+                let condition = asked.condition.as_deref();
+                let allowed = if conditional { check_condition(desk.core, condition) } else { Ok(()) };
+                match allowed.and_then(|()| order(asked, tell)) {
+                    Ok(order) => *desk.order = Some((order, request)),
+                    Err(refusal) => {
+                        let revision = desk.core.revision();
+                        desk.core.audit.note(request, Some(&refusal.detail), revision);
+                        return Err(refusal);
+                    }
                 }
-                *desk.order = Some((order(asked, tell), request));
                 Ok::<(), Refusal>(())
             })
             .await??;
-        let value = told
-            .await
-            .map_err(|_| Refusal::ending())?
-            .map_err(|problems| Refusal::new(Kind::Refused, problems))?;
+        let value = told.await.map_err(|_| Refusal::ending())??;
         let revision = to_loop.on(|desk| desk.core.revision()).await?;
         Ok::<_, Refusal>(Tagged { revision, value })
     };
-    route::<Q, B, T>(Verb::Post, path, summary, conditional, on(MethodFilter::POST, handler))
+    route::<Q, B, T>(verb, path, summary, conditional, on(verb.filter(), handler))
 }
 
 /// A route with a way of its own to the loop.

@@ -1,9 +1,11 @@
 //! What there is to ask for, and what it does.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use guideway_control::health::Who;
+use guideway_control::overrides::AdminState;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -15,7 +17,7 @@ use super::model::{
     Applied, AuditEntry, Backend, Confirmed, Drain, Event, Explanation, Flows, Plan, Reloaded, Service,
     SetAdmin, SetWeight, Status, Table, Trace,
 };
-use super::problem::{Kind, Refusal};
+use super::problem::{Kind, Refusal, within};
 use super::route::Verb::{Delete, Get, Post, Put};
 use super::route::{Asked, Nothing, Route, change, order, own, read};
 use super::trace::{self, WhichPackets};
@@ -26,8 +28,12 @@ use crate::core::Core;
 const ROWS: usize = 100;
 const MAX_ROWS: usize = 10_000;
 
-/// A trial is a day at most, seconds.
-const MAX_TRIAL: u64 = 86_400;
+/// The one question that is a POST and that readers may ask too.
+pub(super) const PLAN: &str = "/v1/plan";
+
+/// How long a trial can be, and a drain, seconds: a day at most, and a week as in the configuration.
+const TRIAL: RangeInclusive<u64> = 1..=86_400;
+const DEADLINE: RangeInclusive<u64> = 1..=604_800;
 
 type Answer<T> = Result<T, Refusal>;
 
@@ -64,30 +70,41 @@ pub(super) fn all() -> Vec<Route> {
         read(Get, "/v1/audit", "Who changed what lately, oldest first", audit),
         read(Get, "/v1/config", "The configuration in force, with every default filled in", config),
         order(
+            Post,
             "/v1/reload",
             "Has the configuration file read again; a bad one changes nothing",
             false,
-            |_: Asked, tell: Reply<Reloaded>| Order::Reload(tell),
+            |_: Asked, tell: Reply<Reloaded>| Ok(Order::Reload(tell)),
         ),
         // A POST, since a configuration does not fit into an address.
-        read(
-            Post,
-            "/v1/plan",
-            "What the configuration in the body (TOML) would change; changes nothing",
-            plan,
-        ),
-        order("/v1/apply", "Takes the configuration in the body (TOML), all of it or nothing", true, apply),
+        read(Post, PLAN, "What the configuration in the body (TOML) would change; changes nothing", plan),
         order(
+            Post,
+            "/v1/apply",
+            "Takes the configuration in the body (TOML), all of it or nothing",
+            true,
+            apply,
+        ),
+        order(
+            Post,
             "/v1/confirm",
             "Keeps the configuration on trial",
             false,
-            |_: Asked, tell: Reply<Confirmed>| Order::Confirm(tell),
+            |_: Asked, tell: Reply<Confirmed>| Ok(Order::Confirm(tell)),
         ),
         order(
+            Get,
+            "/v1/rollback",
+            "What going back to the configuration before this one would change; changes nothing",
+            false,
+            |_: Asked, tell: Reply<Plan>| Ok(Order::PlanRollback(tell)),
+        ),
+        order(
+            Post,
             "/v1/rollback",
             "Goes back to the configuration before this one",
             true,
-            |_: Asked, tell: Reply<Applied>| Order::Rollback(tell),
+            |_: Asked, tell: Reply<Applied>| Ok(Order::Rollback(tell)),
         ),
         read(
             Get,
@@ -240,10 +257,7 @@ fn audit(core: &Core, _: Instant, asked: Asked<Nothing, WhichEntries>) -> Answer
 }
 
 fn rows(limit: Option<usize>) -> Answer<usize> {
-    match limit.unwrap_or(ROWS) {
-        limit if limit <= MAX_ROWS => Ok(limit),
-        limit => Err(Refusal::bad(format!("limit {limit} is too much; at most {MAX_ROWS}"))),
-    }
+    within("limit", limit.unwrap_or(ROWS), &(0..=MAX_ROWS))
 }
 
 fn config(core: &Core, _: Instant, _: Asked) -> Answer<Value> {
@@ -260,6 +274,13 @@ fn set_admin(
         let detail = format!("there is no state {state:?}; there are ready, drain and maintenance");
         Refusal::new(Kind::BadBody, detail)
     })?;
+    if let Some(seconds) = deadline_seconds {
+        within("deadline_seconds", seconds, &DEADLINE)?;
+        if state != AdminState::Drain {
+            let detail = "deadline_seconds is for the state drain; the other states have none";
+            return Err(Refusal::new(Kind::BadBody, detail));
+        }
+    }
     core.set_admin(&wanted(core, &asked.path)?, state, deadline_seconds, now);
     find_backend(core, &asked.path, now)
 }
@@ -270,7 +291,7 @@ fn set_weight(
     asked: Asked<BackendPath, Nothing, Json<SetWeight>>,
 ) -> Answer<Backend> {
     core.set_weight(&wanted(core, &asked.path)?, asked.body.0.weight, now)
-        .map_err(|error| Refusal::new(Kind::BadBody, error.to_string()))?;
+        .map_err(|error| Refusal::new(Kind::OutOfRange, error.to_string()))?;
     find_backend(core, &asked.path, now)
 }
 
@@ -295,14 +316,14 @@ fn plan(core: &Core, now: Instant, asked: Asked<Nothing, Nothing, GoodConfig>) -
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HowToApply {
-    /// It goes back after this time unless it is confirmed; a day at most.
+    /// It goes back after this time unless it is confirmed: 1 to 86400, a day.
     confirm_within_seconds: Option<u64>,
 }
 
-fn apply(asked: Asked<Nothing, HowToApply, ConfigText>, tell: Reply<Applied>) -> Order {
-    let within = asked.query.confirm_within_seconds;
-    let confirm_within = within.map(|seconds| Duration::from_secs(seconds.clamp(1, MAX_TRIAL)));
-    Order::Apply(ApplyAsk { text: asked.body.0, confirm_within }, tell)
+fn apply(asked: Asked<Nothing, HowToApply, ConfigText>, tell: Reply<Applied>) -> Answer<Order> {
+    let seconds = asked.query.confirm_within_seconds;
+    let seconds = seconds.map(|seconds| within("confirm_within_seconds", seconds, &TRIAL)).transpose()?;
+    Ok(Order::Apply(ApplyAsk { text: asked.body.0, confirm_within: seconds.map(Duration::from_secs) }, tell))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -14,18 +14,20 @@ use super::door::{Door, admit};
 use super::problem::{Kind, Refusal};
 use super::route::MAX_BODY;
 use super::{openapi, page, routes, view};
+use crate::core::Core;
 use crate::metrics::{self, Format};
 
 /// The routes, for one door.
 pub(crate) fn router(to_loop: Loop, door: Door) -> Router {
+    // Who asks without a token hears no names.
+    let names = matches!(door, Door::Socket(_));
+    let ready = move |State(to_loop): State<Loop>| readyz(to_loop, names);
     let mut router = Router::new();
     for route in routes::all() {
         router = router.route(route.path, route.handler);
     }
     router
         .route("/metrics", get(show_metrics))
-        .route("/livez", get(|| async { "ok\n" }))
-        .route("/readyz", get(readyz))
         .route("/openapi.json", get(|| async { axum::Json(openapi::document()) }))
         .fallback(|request: Request| async move {
             Refusal::not_found(format!(
@@ -39,41 +41,44 @@ pub(crate) fn router(to_loop: Loop, door: Door) -> Router {
         })
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn_with_state(door, admit))
-        // Past the door.
+        // Past the door: for load balancers and orchestrators, which have no token, and for browsers.
+        .route("/livez", get(|| async { "ok\n" }).fallback(page::not_for))
+        .route("/readyz", get(ready).fallback(page::not_for))
         .merge(page::routes())
         .with_state(to_loop)
 }
 
-async fn readyz(State(to_loop): State<Loop>) -> Result<Response, Refusal> {
-    let failing = to_loop
-        .on(|desk| {
-            if desk.core.about.is_ending {
-                return Some("the daemon is about to end".to_owned());
-            }
-            let lost: Vec<&str> = desk
-                .core
-                .about
-                .interfaces
-                .iter()
-                .filter(|port| port.lost.is_some())
-                .map(|port| port.name.as_str())
-                .collect();
-            if !lost.is_empty() {
-                return Some(format!(
-                    "the program is not at {}; `guideway status` tells why",
-                    lost.join(", ")
-                ));
-            }
-            let services = view::services(desk.core, None, Instant::now());
-            let empty = services.into_iter().filter(|service| service.eligible == 0);
-            let empty: Vec<_> = empty.map(|service| service.name).collect();
-            (!empty.is_empty()).then(|| format!("no backend takes new flows: {}", empty.join(", ")))
-        })
-        .await?;
-    match failing {
-        None => Ok("ready\n".into_response()),
-        Some(detail) => Err(Refusal::new(Kind::NotReady, detail)),
+async fn readyz(to_loop: Loop, names: bool) -> Result<&'static str, Refusal> {
+    match to_loop.on(|desk| unready(desk.core)).await? {
+        None => Ok("ready\n"),
+        Some(Unready { what, .. }) if !names => Err(Refusal::new(Kind::NotReady, what)),
+        Some(Unready { what, which }) if which.is_empty() => Err(Refusal::new(Kind::NotReady, what)),
+        Some(Unready { what, which }) => {
+            Err(Refusal::new(Kind::NotReady, format!("{what}: {}", which.join(", "))))
+        }
     }
+}
+
+/// Why clients should not come, and the names of what it is about.
+struct Unready {
+    what: &'static str,
+    which: Vec<String>,
+}
+
+fn unready(core: &Core) -> Option<Unready> {
+    if core.about.is_ending {
+        return Some(Unready { what: "the daemon is about to end", which: Vec::new() });
+    }
+    let lost = core.about.interfaces.iter().filter(|port| port.lost.is_some());
+    let lost: Vec<String> = lost.map(|port| port.name.clone()).collect();
+    if !lost.is_empty() {
+        let what = "the program is not at an interface, and `guideway status` tells why";
+        return Some(Unready { what, which: lost });
+    }
+    let services = view::services(core, None, Instant::now());
+    let empty = services.into_iter().filter(|service| service.eligible == 0);
+    let empty: Vec<String> = empty.map(|service| service.name).collect();
+    (!empty.is_empty()).then_some(Unready { what: "no backend takes new flows", which: empty })
 }
 
 async fn show_metrics(State(to_loop): State<Loop>, headers: HeaderMap) -> Result<Response, Refusal> {

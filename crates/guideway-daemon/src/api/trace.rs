@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::desk::Loop;
 use super::explain::explain_frame;
 use super::model::{Trace, Traced};
-use super::problem::{Kind, Refusal};
+use super::problem::{Kind, Refusal, within};
 use super::route::{Asked, Nothing};
 use super::view::stamp;
 use crate::tap::Place;
@@ -40,9 +40,9 @@ const WAITING: usize = 256;
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WhichPackets {
-    /// How many; 10 unless it is said, 1,000 at most.
+    /// How many; 10 unless it is said, 1 to 1,000.
     count: Option<usize>,
-    /// How long they are waited for; 5 unless it is said, 25 at most.
+    /// How long they are waited for; 5 unless it is said, 1 to 25.
     timeout_seconds: Option<u64>,
     /// Only those from this address.
     #[schemars(with = "Option<String>")]
@@ -60,15 +60,9 @@ pub(super) struct WhichPackets {
 
 impl WhichPackets {
     fn check(&self) -> Result<(), Refusal> {
-        for (name, given, most) in [
-            ("count", self.count.unwrap_or(COUNT) as u64, MAX_COUNT as u64),
-            ("timeout_seconds", self.timeout_seconds.unwrap_or(TIMEOUT), MAX_TIMEOUT),
-            ("rarity", self.rarity.unwrap_or(0).into(), 30),
-        ] {
-            if given > most {
-                return Err(Refusal::bad(format!("{name} {given} is too much; at most {most}")));
-            }
-        }
+        within("count", self.count.unwrap_or(COUNT), &(1..=MAX_COUNT))?;
+        within("timeout_seconds", self.timeout_seconds.unwrap_or(TIMEOUT), &(1..=MAX_TIMEOUT))?;
+        within("rarity", self.rarity.unwrap_or(0), &(0..=30))?;
         match self.protocol.as_deref() {
             None | Some("tcp" | "udp" | "icmp" | "icmpv6") => Ok(()),
             Some(other) => Err(Refusal::bad(format!(

@@ -37,6 +37,7 @@ pub(crate) fn status(core: &Core, now: Instant) -> Status {
     let totals = core.controller.engine().totals();
     let of = |kind| totals.kind(kind).packets;
     let (entries, _) = core.controller.flows(None, None, 0);
+    let faults = faults(core, &services);
     Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         revision: core.revision(),
@@ -61,7 +62,8 @@ pub(crate) fn status(core: &Core, now: Instant) -> Status {
         },
         page: core.about.page.clone(),
         drift: drift(core),
-        notes: notes(core, &services),
+        notes: asides(core).into_iter().chain(faults.iter().cloned()).collect(),
+        faults,
     }
 }
 
@@ -74,18 +76,23 @@ fn drift(core: &Core) -> Drift {
     }
 }
 
-/// What an operator should know at a glance.
-fn notes(core: &Core, services: &[Service]) -> Vec<String> {
-    let mut notes = core.about.notes.clone();
-    for port in &core.about.interfaces {
-        if let Some(why) = &port.fell_back {
-            notes.push(format!("{} runs in {} mode: {why}", port.name, port.mode));
-        }
-    }
-    notes.extend(core.drift.failing.values().cloned());
+/// So many backends are named in a line.
+const NAMED: usize = 5;
+
+/// What is no fault, and good to know.
+fn asides(core: &Core) -> Vec<String> {
+    let fell_back = core.about.interfaces.iter().filter_map(|port| Some((port, port.fell_back.as_ref()?)));
+    fell_back.map(|(port, why)| format!("{} runs in {} mode: {why}", port.name, port.mode)).collect()
+}
+
+/// What somebody should see to.
+fn faults(core: &Core, services: &[Service]) -> Vec<String> {
+    let mut faults = core.about.faults.clone();
+    faults.extend(core.unwritten.values().cloned());
+    faults.extend(core.drift.failing.values().cloned());
     for service in services {
         if service.last_resort {
-            notes.push(format!(
+            faults.push(format!(
                 "{}: every check fails; the backends are used as a last resort, as all_down says",
                 service.name
             ));
@@ -98,10 +105,29 @@ fn notes(core: &Core, services: &[Service]) -> Vec<String> {
             } else {
                 ""
             };
-            notes.push(format!("{}: no backend takes new flows{why}", service.name));
+            faults.push(format!("{}: no backend takes new flows{why}", service.name));
         }
+        faults.extend(failing(service));
     }
-    notes
+    faults
+}
+
+/// Whose checks fail, of those that should take new flows, with the reason of the first.
+fn failing(service: &Service) -> Option<String> {
+    let wanted = service.backends.iter().filter(|b| !b.removed && b.admin == AdminState::Ready.as_str());
+    let verdicts = wanted.filter_map(|backend| Some((&backend.name, backend.health.as_ref()?)));
+    let failing: Vec<_> = verdicts.filter(|(_, health)| health.verdict != Verdict::Up.as_str()).collect();
+    let (first, health) = failing.first()?;
+    let Health { verdict, reason, .. } = health;
+    let because = reason.as_ref().map_or(String::new(), |reason| format!(", {reason}"));
+    let mut text = format!("{}: checks fail of {first} ({verdict}{because})", service.name);
+    for (name, _) in failing.iter().take(NAMED).skip(1) {
+        text += &format!(", {name}");
+    }
+    if failing.len() > NAMED {
+        text += &format!(" and {} more", failing.len() - NAMED);
+    }
+    Some(text)
 }
 
 /// All services, or the one of this name.
@@ -271,6 +297,7 @@ fn event(event: &journal::Event) -> Event {
         kind: event.kind.as_str().to_owned(),
         service: event.service.clone(),
         backend: event.backend.clone(),
+        by: event.by.clone(),
         text: event.text.clone(),
     }
 }

@@ -1,12 +1,13 @@
 //! The API over its real sockets, and the commands that ask it.
 
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use guideway_testbed::process::Output;
 use guideway_testbed::{privilege, wait};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, Engine, LONG, backends, config, end};
+use crate::bed::{Bed, Engine, LONG, backends, config, end, said};
 use crate::request::ask;
 
 pub(crate) fn get(bed: &Bed, path: &str) -> Value {
@@ -96,7 +97,7 @@ fn changes_need_a_condition_and_a_way_in_that_may_change() {
         (put(&socket, Some("\"0-0\""), weight, body), 412, "changed-meanwhile"),
         (put(&readers, Some("*"), weight, body), 403, "read-only"),
         (put(&socket, Some("*"), weight, r#"{"wieght": 3}"#), 422, "bad-body"),
-        (put(&socket, Some("*"), weight, r#"{"weight": 65536}"#), 422, "bad-body"),
+        (put(&socket, Some("*"), weight, r#"{"weight": 65536}"#), 400, "out-of-range"),
         (put(&socket, Some("*"), weight, "nonsense"), 422, "bad-body"),
         (put(&socket, Some("*"), "/v1/services/web/backends/be9/weight", body), 404, "not-found"),
         (put(&socket, Some("*"), "/v1/services/wbe/backends/be1/weight", body), 404, "not-found"),
@@ -105,6 +106,11 @@ fn changes_need_a_condition_and_a_way_in_that_may_change() {
         (ask(&socket, "GET", "/v2/status", &[], ""), 404, "not-found"),
         (ask(&socket, "GET", "/v1/flows?limit=many", &[], ""), 400, "bad-request"),
         (ask(&socket, "GET", "/v1/flows?lmit=3", &[], ""), 400, "bad-request"),
+        (ask(&socket, "GET", "/v1/flows?limit=10001", &[], ""), 400, "out-of-range"),
+        (ask(&socket, "POST", "/v1/apply", &[("If-Match", "*")], "[[service]]\n"), 422, "bad-config"),
+        (ask(&readers, "POST", "/v1/plan", &[], "[[service]]\n"), 422, "bad-config"),
+        (ask(&readers, "POST", "/v1/apply", &[("If-Match", "*")], ""), 403, "read-only"),
+        (ask(&readers, "POST", "/v1/plan/", &[], ""), 403, "read-only"),
     ] {
         assert_eq!((reply.status, reply.body["type"].as_str()), (status, Some(kind)), "{}", reply.body);
         assert!(reply.head.contains("content-type: application/problem+json"), "{}", reply.head);
@@ -118,6 +124,72 @@ fn changes_need_a_condition_and_a_way_in_that_may_change() {
     assert_eq!(ask(&readers, "GET", "/v1/services/web/backends/be1", &[], "").body["weight"], 3);
     assert!(end(daemon).status.success());
     assert!(!socket.exists() && !readers.exists());
+}
+
+#[test]
+fn a_time_out_of_its_range_is_refused_with_the_field_and_the_range() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("ranges", Engine::Soft);
+    let file = config("200ms", &backends(3, |_| ""));
+    bed.configure(&file);
+    let daemon = bed.run();
+    let (socket, any) = (bed.path("api.sock"), [("If-Match", "*")]);
+    let admin = "/v1/services/web/backends/be1/admin";
+    for seconds in ["0", "86401", "18446744073709551615"] {
+        let path = format!("/v1/apply?confirm_within_seconds={seconds}");
+        let reply = ask(&socket, "POST", &path, &any, &file);
+        assert_eq!((reply.status, &reply.body["type"]), (400, &json!("out-of-range")), "{}", reply.body);
+        let detail = format!("confirm_within_seconds is {seconds}, and can be 1 to 86400");
+        assert_eq!(reply.body["detail"], detail);
+    }
+    for seconds in [0, 604_801, u64::MAX] {
+        let body = json!({ "state": "drain", "deadline_seconds": seconds }).to_string();
+        let reply = ask(&socket, "PUT", admin, &any, &body);
+        assert_eq!((reply.status, &reply.body["type"]), (400, &json!("out-of-range")), "{}", reply.body);
+        let detail = format!("deadline_seconds is {seconds}, and can be 1 to 604800");
+        assert_eq!(reply.body["detail"], detail);
+    }
+    let idle = ask(&socket, "PUT", admin, &any, r#"{"state": "ready", "deadline_seconds": 5}"#);
+    assert_eq!((idle.status, &idle.body["type"]), (422, &json!("bad-body")), "{}", idle.body);
+    assert_eq!(get(&bed, "/v1/services/web/backends/be1")["overridden"], false);
+    for (line, range) in [
+        ("drain web be1 --deadline 500ms", "1s to 7days"),
+        ("drain web be1 --deadline 8days", "1s to 7days"),
+        ("apply guideway.toml --confirm-within 0s", "1s to 1day"),
+        ("apply guideway.toml --confirm-within 25h", "1s to 1day"),
+        ("trace --count 0", "1..=1000"),
+        ("trace --timeout 26s", "1s to 25s"),
+    ] {
+        let run = command(&bed, line);
+        assert_eq!(run.status.code(), Some(2), "{line}: {}", run.stderr);
+        assert!(run.stderr.contains(range), "{line}: {}", run.stderr);
+    }
+    assert!(end(daemon).status.success());
+}
+
+#[test]
+fn who_opens_too_many_connections_is_turned_away_and_nobody_else() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("crowd", Engine::Soft);
+    bed.configure(&config("200ms", &backends(3, |_| "")));
+    let daemon = bed.run();
+    let readers = bed.path("api-read.sock");
+    let held: Vec<UnixStream> = (0..96).map(|_| UnixStream::connect(&readers).unwrap()).collect();
+    let metrics = || bed.command("metrics").stdout;
+    let open = "guideway_api_connections{door=\"readers\"} 96\n";
+    wait::until_true(LONG, "all to have come in", || metrics().contains(open)).unwrap();
+    let turned_away = ask(&readers, "GET", "/v1/status", &[], "");
+    assert_eq!((turned_away.status, &turned_away.body["type"]), (503, &json!("crowded")));
+    assert!(metrics().contains("guideway_api_connections_refused_total{door=\"readers\"} 1\n"));
+    said(&daemon, "is turned away: 96 are open");
+    drop(held);
+    let answered = || ask(&readers, "GET", "/v1/status", &[], "").status == 200;
+    wait::until_true(LONG, "a free place", answered).unwrap();
+    assert!(end(daemon).status.success());
 }
 
 #[test]

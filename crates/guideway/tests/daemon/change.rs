@@ -51,6 +51,12 @@ fn a_configuration_is_planned_tried_taken_back_and_applied() {
     assert_eq!(fs::read_to_string(bed.path("guideway.toml")).unwrap(), two);
     assert_eq!(run("confirm").status.code(), Some(1));
     assert_eq!(bed.answers(60).len(), 2);
+    let (revision, dry) = (run("status --json").stdout, run("rollback --dry-run --json"));
+    assert_eq!(dry.status.code(), Some(1), "{}", dry.stderr);
+    let would: Value = serde_json::from_str(&dry.stdout).unwrap();
+    assert_eq!(would["services"][0]["backends_added"][0], "be3", "{would}");
+    let of = |status: &str| serde_json::from_str::<Value>(status).unwrap()["revision"].clone();
+    assert_eq!(of(&run("status --json").stdout), of(&revision));
     let back = run("rollback");
     assert!(back.status.success(), "{}", back.stderr);
     assert_eq!(fs::read_to_string(bed.path("guideway.toml")).unwrap(), three);

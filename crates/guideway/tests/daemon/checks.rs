@@ -7,7 +7,7 @@ use guideway_testbed::client::{EchoFlow, http};
 use guideway_testbed::forwarder::Decapsulator;
 use guideway_testbed::server::{self, TcpServer};
 use guideway_testbed::topology::VIPS;
-use guideway_testbed::{vips, wait};
+use guideway_testbed::{Program, vips, wait};
 use nix::sys::signal::Signal;
 
 use crate::api::{command, get};
@@ -131,6 +131,7 @@ fn a_backend_without_the_virtual_address_is_found_out_through_the_tunnel() {
     let patient = direct.replace("\"100ms\"", "\"1500ms\"");
     bed.configure(&patient.replace("via = \"direct\"", "via = \"tunnel\""));
     let daemon = run(&bed);
+    lacks_a_route(&bed);
     let loopback = bed.network.backends[1].namespace.link("lo").unwrap();
     for vip in VIPS {
         loopback.remove_address(vip.into()).unwrap();
@@ -148,4 +149,18 @@ fn a_backend_without_the_virtual_address_is_found_out_through_the_tunnel() {
         wait::until_true(Duration::from_secs(10), "be2 to serve", || back().starts_with("be2 ")).unwrap();
     }
     assert!(end(daemon).status.success());
+}
+
+/// What this host lacks is told as that, and holds nothing against backends.
+fn lacks_a_route(bed: &Bed) {
+    let balancer = &bed.network.balancers[0].namespace;
+    let ip = |words: &str| Program::new("ip").args(words.split(' ')).succeed(balancer, LONG).unwrap();
+    let way = ip("-4 route show default");
+    ip(&format!("route del {}", way.trim()));
+    let last = || get(bed, "/v1/services/web/backends/be1")["health"]["last"].to_string();
+    let told = || if last().contains("this host has no route to 192.0.2.10") { Ok(()) } else { Err(last()) };
+    wait::until(LONG, "the reason", told).unwrap();
+    assert_eq!(get(bed, "/v1/services/web/backends/be1")["health"]["verdict"], "up");
+    ip(&format!("route add {}", way.trim()));
+    wait::until_true(LONG, "passing checks", || last().contains("tunnel probe ok")).unwrap();
 }

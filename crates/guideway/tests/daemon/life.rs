@@ -23,6 +23,18 @@ fn a_daemon_serves_and_avoids_a_backend_that_fails_and_takes_it_back() {
     let before = times_said(&daemon, two);
     bed.own[1] = None;
     said(&daemon, "up to down: direct probe failed");
+    let status = bed.command("status");
+    assert_eq!(status.status.code(), Some(1), "{}", status.stdout);
+    assert!(
+        status.stdout.contains("! web: checks fail of be2 (down, direct probe failed"),
+        "{}",
+        status.stdout
+    );
+    // What an operator switches off is no cause for alarm.
+    assert!(bed.command("maintenance web be2").status.success());
+    let status = bed.command("status");
+    assert_eq!(status.status.code(), Some(0), "{}", status.stdout);
+    assert!(bed.command("reset web be2").status.success());
     wait::until_true(LONG, "a table without be2", || times_said(&daemon, two) > before).unwrap();
     assert!(!bed.answers(100).contains_key("be2"));
     bed.own[1] = Some(bed.own_server(1));
@@ -78,6 +90,47 @@ fn what_keeps_a_daemon_from_starting_is_told() {
     assert_eq!(second.status.code(), Some(1));
     assert!(second.stderr.contains("another guideway uses"), "{}", second.stderr);
     end(daemon);
+}
+
+/// What a daemon left half, and a newer one wrote, keeps no daemon from starting, and nothing of it is lost.
+#[test]
+fn damaged_state_is_set_aside_and_named_and_the_daemon_starts() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("damaged", Engine::Soft);
+    bed.configure(&config("200ms", &backends(3, |_| "")));
+    let daemon = bed.run();
+    assert!(bed.command("weight web be2 7").status.success());
+    // Not waited for: the next one waits until this one is gone.
+    signal(&daemon, Signal::SIGKILL);
+    for (file, content) in [
+        ("config.json", "{\"version\": 1, \"name\": \"gui"),
+        ("overrides.json", "{\"version\": 99}"),
+        ("health.json", ""),
+        ("drains.json", "{"),
+        ("history.json", "[]"),
+    ] {
+        fs::write(bed.path("state").join(file), content).unwrap();
+    }
+    let next = bed.run();
+    for file in ["config.json", "overrides.json", "health.json", "drains.json"] {
+        said(&next, &format!("state/{file}.damaged-1"));
+        assert!(bed.path(&format!("state/{file}.damaged-1")).exists());
+        let is_there = || file == "drains.json" || bed.path("state").join(file).exists();
+        wait::until_true(LONG, "a new file", is_there).unwrap();
+    }
+    let kept = fs::read_to_string(bed.path("state/config.json.damaged-1")).unwrap();
+    assert_eq!(kept, "{\"version\": 1, \"name\": \"gui");
+    wait::until_true(LONG, "three backends", || bed.answers(20).len() == 3).unwrap();
+    let status = bed.command("status");
+    assert_eq!(status.status.code(), Some(1), "{}", status.stdout);
+    assert!(status.stdout.contains("overrides.json has version 99"), "{}", status.stdout);
+    let back = bed.command("rollback");
+    assert!(back.stderr.contains("there is no configuration of before"), "{}", back.stderr);
+    said(&next, "state/history.json.damaged-1");
+    assert!(end(next).status.success());
+    drop(daemon);
 }
 
 #[test]

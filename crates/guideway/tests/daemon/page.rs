@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 
 use guideway_testbed::process::Process;
 use guideway_testbed::{privilege, wait};
@@ -31,8 +32,13 @@ fn the_page_is_served_to_everybody_and_nothing_else_is() {
     bed.configure(&config("1s", &backends(3, |_| "")));
     let token = bed.path("token");
     fs::write(&token, TOKEN).unwrap();
-    let token = token.display().to_string();
-    let daemon = bed.run_with(&["--listen", "127.0.0.1:0", "--token-file", &token]);
+    let name = token.display().to_string();
+    let tcp = ["--listen", "127.0.0.1:0", "--token-file", &name];
+    let refused = bed.start_with(&tcp).finish(LONG).unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(refused.stderr.contains(&format!("chmod 600 {name}")), "{}", refused.stderr);
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    let daemon = bed.run_with(&tcp);
     let address = address(&daemon);
     let by_tcp = |method: &str, path: &str, headers: &[(&str, &str)]| -> Reply {
         let connect = || TcpStream::connect(address).unwrap();
@@ -62,7 +68,7 @@ fn the_page_is_served_to_everybody_and_nothing_else_is() {
         ("GET", "/v1/status", 401),
         ("GET", "/metrics", 401),
         ("GET", "/openapi.json", 401),
-        ("GET", "/livez", 401),
+        ("POST", "/livez", 405),
         ("GET", "/lab/../v1/status", 404),
         ("GET", "/lab/%2e%2e/v1/status", 404),
         ("GET", "/lab//v1/status", 404),
@@ -77,6 +83,8 @@ fn the_page_is_served_to_everybody_and_nothing_else_is() {
         assert_eq!(reply.status, status, "{method} {path}: {}", reply.head);
         assert!(reply.head.contains("application/problem+json"), "{}", reply.head);
     }
+    // A load balancer in front, or an orchestrator, has no token.
+    assert_eq!((by_tcp("GET", "/livez", &[]).status, by_tcp("GET", "/readyz", &[]).status), (200, 200));
     let with_token = by_tcp("GET", "/v1/status", &[("Authorization", &format!("Bearer {TOKEN}"))]);
     assert_eq!(with_token.body["page"], format!("http://{address}/lab/"));
     let status = command(&bed, "status");

@@ -9,6 +9,7 @@ use guideway_testbed::{Program, privilege, vips, wait};
 use guideway_xdp::attach::{Attachment, Mode, Wish};
 use guideway_xdp::balancer::Balancer;
 use guideway_xdp::pins::Pins;
+use serde_json::Value;
 
 use crate::bed::{Bed, Engine, LONG, backends, config, end, said};
 use crate::request::ask;
@@ -23,7 +24,12 @@ fn serving(bed: &Bed) -> Process {
 }
 
 fn detach(bed: &Bed) -> Output {
+    detach_with(bed, &[])
+}
+
+fn detach_with(bed: &Bed, more: &[&str]) -> Output {
     let program = Program::new(env!("CARGO_BIN_EXE_guideway")).args(["detach", "--pins"]).args([bed.pins()]);
+    let program = program.args(more);
     program.start(&bed.network.balancers[0].namespace).unwrap().finish(LONG).unwrap()
 }
 
@@ -47,9 +53,18 @@ fn pins_of_a_daemon_at_work_are_refused_to_others_until_it_is_gone() {
     assert!(refused.stderr.contains(&place), "{}", refused.stderr);
     assert_eq!(bed.answers(60).len(), 3);
     daemon.kill().unwrap();
+    let told = detach_with(&bed, &["--dry-run"]);
+    let interface = bed.network.balancers[0].link.name();
+    assert!(told.stdout.contains(&format!("the program at {interface}")), "{}{}", told.stdout, told.stderr);
+    assert!(told.stdout.contains("nothing was changed") && answers(&bed), "{}", told.stdout);
+    let told: Value = serde_json::from_str(&detach_with(&bed, &["--dry-run", "--json"]).stdout).unwrap();
+    assert_eq!((&told["interfaces"][0]["name"], &told["taken_away"]), (&interface.into(), &false.into()));
     let taken = detach(&bed);
     assert!(taken.status.success() && taken.stdout.contains("is taken away"), "{}", taken.stderr);
     assert!(!answers(&bed) && !bed.pins().exists());
+    let nothing = detach_with(&bed, &["--dry-run"]);
+    assert!(nothing.stdout.contains("nothing would be taken away"), "{}", nothing.stdout);
+    assert!(!bed.pins().exists(), "asking makes nothing");
 }
 
 #[test]
@@ -85,7 +100,7 @@ fn a_daemon_is_not_ready_while_its_program_cannot_be_put_back() {
     let foreign = wait::until(LONG, "a foreign program", || instead(&bed)).unwrap();
     wait::until_true(LONG, "not to be ready", || ready().status == 503).unwrap();
     let detail = ready().body["detail"].to_string();
-    assert!(detail.contains(&format!("the program is not at {interface}")), "{detail}");
+    assert!(detail.contains("the program is not at") && detail.contains(interface), "{detail}");
     assert!(metric(0));
     let status = bed.command("status");
     assert_eq!(status.status.code(), Some(1));

@@ -12,7 +12,7 @@ pub struct Event {
     pub at: String,
     /// `info`, `warning` or `error`.
     pub grade: String,
-    /// `daemon`, `config`, `health`, `commit`, `drain`, `next-hop`, `operator` or `state`.
+    /// `daemon`, `config`, `health`, `commit`, `drain`, `next-hop`, `operator`, `state` or `drift`.
     pub kind: String,
     /// The service that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -20,6 +20,9 @@ pub struct Event {
     /// The backend that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
+    /// Who caused it, where somebody did: as in the audit log, or `check`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// What happened.
     pub text: String,
 }

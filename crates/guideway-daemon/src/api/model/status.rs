@@ -37,8 +37,11 @@ pub struct Status {
     pub page: Option<String>,
     /// What somebody else changed in the forwarder.
     pub drift: Drift,
-    /// What an operator should know.
+    /// What an operator should know: the faults, and what is none.
     pub notes: Vec<String>,
+    /// What is wrong now, and names whom it is about. Beside it, the last reload can have failed.
+    #[serde(default)]
+    pub faults: Vec<String>,
 }
 
 /// What somebody else changed in the forwarder, found by comparing it with what it should hold.

@@ -26,6 +26,7 @@ use self::stage::Stage;
 use self::world::{BACKENDS, World};
 use crate::failure::{Failure, Outcome};
 use crate::screen::{Screen, Style};
+use crate::times;
 
 /// How long each scene is shown unless something else is asked for.
 const SHOW: Duration = Duration::from_secs(5);
@@ -61,8 +62,13 @@ pub(crate) struct Args {
     /// What forwards the packets; auto is XDP where it may be used
     #[arg(long, value_enum, default_value_t = EngineWish::Auto)]
     engine: EngineWish,
-    /// How long it takes, about, as 60s
-    #[arg(long, value_name = "TIME", conflicts_with = "quick")]
+    /// How long it takes, about, as 60s; 5s to an hour
+    #[arg(
+        long,
+        value_name = "TIME",
+        conflicts_with = "quick",
+        value_parser = times::between(Duration::from_secs(5), Duration::from_secs(3_600))
+    )]
     duration: Option<humantime::Duration>,
     /// Show every scene only as long as it takes
     #[arg(long)]

@@ -5,15 +5,27 @@ use std::time::Duration;
 
 use crate::failure::{Failure, Outcome};
 use crate::screen::Screen;
+use crate::times;
 
 /// Moves to the corner of the terminal and clears it from there: what stands above, in the history, stays.
 const REDRAW: &str = "\x1b[H\x1b[J";
 
+/// The least and the most from one look to the next.
+pub(crate) const SHORTEST: Duration = Duration::from_millis(100);
+pub(crate) const LONGEST: Duration = Duration::from_secs(3_600);
+
 /// How often something is shown again.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Again {
-    /// Show it again and again, every so often: 2s unless it is said; Ctrl-C ends it
-    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "2s")]
+    /// Show it again and again, every so often: 2s unless it is said, 100ms to an hour; Ctrl-C ends it
+    #[arg(
+        long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2s",
+        value_parser = times::between(SHORTEST, LONGEST)
+    )]
     pub(crate) watch: Option<humantime::Duration>,
 }
 
@@ -47,6 +59,6 @@ pub(crate) fn forever(
         }
         show(screen)?;
         screen.finish()?;
-        std::thread::sleep(every.max(Duration::from_millis(100)));
+        std::thread::sleep(every);
     }
 }

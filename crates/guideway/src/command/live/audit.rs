@@ -14,7 +14,7 @@ The daemon keeps the last thousand entries at hand. All of them, as JSON lines, 
 mebibyte each, and in its log.")]
 pub(crate) struct Args {
     /// Only so many of the newest
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
     #[command(flatten)]
     daemon: DaemonArgs,

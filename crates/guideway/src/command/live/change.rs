@@ -2,14 +2,19 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use guideway_control::config::{self, Source};
 use guideway_daemon::model::{Applied, Plan};
 use serde_json::Value;
 
-use crate::daemon_client::DaemonArgs;
+use crate::daemon_client::{Answer, DaemonArgs};
 use crate::failure::{Failure, Outcome};
 use crate::screen::{Screen, Style};
+use crate::times;
+
+/// The longest that a configuration can be on trial.
+const LONGEST_TRIAL: Duration = Duration::from_secs(86_400);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlanArgs {
@@ -31,14 +36,23 @@ pub(crate) struct ApplyArgs {
     /// The configuration, or - for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Go back after this time, as 60s, unless `guideway confirm` is run
-    #[arg(long, value_name = "TIME")]
+    /// Go back after this time, as 60s, unless `guideway confirm` is run; 1s to a day
+    #[arg(long, value_name = "TIME", value_parser = times::between(Duration::from_secs(1), LONGEST_TRIAL))]
     confirm_within: Option<humantime::Duration>,
     #[command(flatten)]
     daemon: DaemonArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RollbackArgs {
+    /// Only say what would change, as `guideway plan` does, with its exit codes: 1 when anything would
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    args: Args,
 }
 
 #[derive(Debug, clap::Args)]
@@ -54,8 +68,12 @@ pub(crate) struct Args {
 pub(crate) fn plan(args: &PlanArgs, screen: &mut Screen) -> Result<Outcome, Failure> {
     let Some(source) = checked(&args.file)? else { return Ok(Outcome::Differs) };
     let answer = args.daemon.post("/v1/plan", source.text().as_bytes())?;
+    planned(&answer, args.json, screen)
+}
+
+fn planned(answer: &Answer, json: bool, screen: &mut Screen) -> Result<Outcome, Failure> {
     let plan: Plan = answer.value()?;
-    if args.json {
+    if json {
         screen.json(&answer.value::<Value>()?)?;
     } else {
         show(&plan, screen)?;
@@ -68,7 +86,7 @@ pub(crate) fn plan(args: &PlanArgs, screen: &mut Screen) -> Result<Outcome, Fail
 pub(crate) fn apply(args: &ApplyArgs, screen: &mut Screen) -> Result<Outcome, Failure> {
     let Some(source) = checked(&args.file)? else { return Ok(Outcome::Differs) };
     let path = match args.confirm_within {
-        Some(within) => format!("/v1/apply?confirm_within_seconds={}", within.as_secs().max(1)),
+        Some(within) => format!("/v1/apply?confirm_within_seconds={}", times::seconds(within)),
         None => "/v1/apply".to_owned(),
     };
     let answer = args.daemon.post(&path, source.text().as_bytes())?;
@@ -95,7 +113,11 @@ pub(crate) fn confirm(args: &Args, screen: &mut Screen) -> Result<Outcome, Failu
 }
 
 /// Goes back.
-pub(crate) fn rollback(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+pub(crate) fn rollback(args: &RollbackArgs, screen: &mut Screen) -> Result<Outcome, Failure> {
+    let RollbackArgs { dry_run, args } = args;
+    if *dry_run {
+        return planned(&args.daemon.get("/v1/rollback")?, args.json, screen);
+    }
     let answer = args.daemon.post("/v1/rollback", &[])?;
     if args.json {
         screen.json(&answer.value::<Value>()?)?;

@@ -13,6 +13,8 @@ use crate::screen::{Screen, Style, printable};
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+In brackets: who caused it, where somebody did, as `guideway audit` names them; `check` is a health check.")]
 pub(crate) struct Args {
     /// Go on showing what happens
     #[arg(long, short)]
@@ -21,7 +23,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     after: u64,
     /// Only so many of the newest
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
     #[command(flatten)]
     daemon: DaemonArgs,
@@ -64,7 +66,16 @@ fn show(event: &Event, json: bool, screen: &mut Screen) -> Result<(), Failure> {
     };
     let mut lines = event.text.lines();
     let first = lines.next().unwrap_or_default();
-    writeln!(screen, "{}  {grade}  {:<8}  {}{}", event.at, event.kind, printable(&about), printable(first))?;
+    let by = event.by.as_ref().map_or(String::new(), |by| format!("  [{}]", printable(by)));
+    let by = screen.paint(Style::Faint, by);
+    writeln!(
+        screen,
+        "{}  {grade}  {:<8}  {}{}{by}",
+        event.at,
+        event.kind,
+        printable(&about),
+        printable(first)
+    )?;
     for line in lines {
         writeln!(screen, "    {}", printable(line))?;
     }

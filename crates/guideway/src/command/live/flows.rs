@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BACKEND")]
     backend: Option<String>,
     /// How many are shown
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
     #[command(flatten)]
     daemon: DaemonArgs,

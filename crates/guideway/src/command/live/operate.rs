@@ -10,9 +10,13 @@ use super::service;
 use crate::daemon_client::{DaemonArgs, segment};
 use crate::failure::{Failure, Outcome};
 use crate::screen::Screen;
+use crate::times;
 
 /// The pause between two looks at a drain.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// The longest deadline that the daemon takes.
+const LONGEST_DRAIN: Duration = Duration::from_secs(604_800);
 
 /// A command on one backend.
 #[derive(Debug, clap::Args)]
@@ -32,7 +36,7 @@ pub(crate) struct WeightArgs {
     #[command(flatten)]
     which: Which,
     /// The weight: 0 to 65535
-    #[arg(value_name = "WEIGHT")]
+    #[arg(value_name = "WEIGHT", value_parser = clap::value_parser!(u32).range(..=65_535))]
     weight: u32,
     #[command(flatten)]
     daemon: DaemonArgs,
@@ -64,8 +68,8 @@ pub(crate) struct DrainArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// End the flows that are left after this time, as 10m
-    #[arg(long, value_name = "TIME")]
+    /// End the flows that are left after this time, as 10m; 1s to 7 days
+    #[arg(long, value_name = "TIME", value_parser = times::between(Duration::from_secs(1), LONGEST_DRAIN))]
     deadline: Option<humantime::Duration>,
     /// Wait until nothing lives there any more
     #[arg(long)]
@@ -114,7 +118,7 @@ fn set_admin(args: &Args, state: &str, screen: &mut Screen) -> Result<Outcome, F
 /// It keeps its flows and takes no new ones; with `--wait`, until nothing lives there any more.
 pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Failure> {
     let DrainArgs { which, daemon, json, .. } = args;
-    let deadline_seconds = args.deadline.map(|deadline| deadline.as_secs().max(1));
+    let deadline_seconds = args.deadline.map(times::seconds);
     let body = json!(SetAdmin { state: "drain".to_owned(), deadline_seconds });
     let mut answer = daemon.change("PUT", &path(which, "/admin"), Some(&body))?.value::<Value>()?;
     let since = Instant::now();

@@ -11,6 +11,16 @@ use crate::failure::{Failure, Outcome};
 use crate::screen::{Screen, Style};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes:
+  0  all is well
+  1  something is wrong, and a line that begins with ! names it: backends whose checks fail, a service that has nobody for
+     new flows, an interface without the program, files that were damaged, …; or the last reload failed. With --json, see
+     `faults` and `config.last_reload_error`
+  2  the command line is wrong
+  3  the daemon cannot be reached
+
+What operators switched off or let drain is no cause for 1, whatever its checks say.")]
 pub(crate) struct Args {
     #[command(flatten)]
     again: Again,
@@ -29,7 +39,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
 fn show(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
     let answer = args.daemon.get("/v1/status")?;
     let status: Status = answer.value()?;
-    let outcome = if status.config.last_reload_successful && status.notes.is_empty() {
+    let outcome = if status.config.last_reload_successful && status.faults.is_empty() {
         Outcome::Ok
     } else {
         Outcome::Differs
@@ -78,7 +88,11 @@ fn show(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
         writeln!(screen, "\n{text}\n{error}")?;
     }
     for note in &status.notes {
-        let mark = screen.paint(Style::Bad, "!");
+        let mark = if status.faults.contains(note) {
+            screen.paint(Style::Bad, "!")
+        } else {
+            screen.paint(Style::Faint, "-")
+        };
         writeln!(screen, "{mark} {note}")?;
     }
     Ok(outcome)
@@ -88,11 +102,18 @@ fn show(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
 pub(crate) struct ReloadArgs {
     #[command(flatten)]
     daemon: DaemonArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Has the daemon read its configuration file again.
 pub(crate) fn reload(args: &ReloadArgs, screen: &mut Screen) -> Result<Outcome, Failure> {
     let answer: Value = args.daemon.change("POST", "/v1/reload", None)?.value()?;
+    if args.json {
+        screen.json(&answer)?;
+        return Ok(Outcome::Ok);
+    }
     let changed = answer["changed"] == Value::Bool(true);
     writeln!(screen, "{}", if changed { "the configuration is in force" } else { "nothing has changed" })?;
     Ok(Outcome::Ok)

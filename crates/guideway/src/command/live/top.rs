@@ -12,6 +12,7 @@ use crate::columns::{Align, Columns};
 use crate::daemon_client::{DaemonArgs, segment};
 use crate::failure::{Failure, Outcome};
 use crate::screen::{Screen, Style};
+use crate::times;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -26,8 +27,13 @@ pub(crate) struct Args {
     /// Only this service
     #[arg(value_name = "SERVICE")]
     service: Option<String>,
-    /// The time from one reading to the next
-    #[arg(long, value_name = "TIME", default_value = "1s")]
+    /// The time from one reading to the next, 100ms to an hour
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1s",
+        value_parser = times::between(again::SHORTEST, again::LONGEST)
+    )]
     interval: humantime::Duration,
     /// Show one table and end
     #[arg(long)]
@@ -63,7 +69,7 @@ impl Look {
 }
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
-    let every = Duration::from(args.interval).max(Duration::from_millis(100));
+    let every = Duration::from(args.interval);
     let mut before = Look::take(args)?;
     std::thread::sleep(every);
     let mut show = |screen: &mut Screen| {
@@ -106,7 +112,7 @@ fn table(args: &Args, now: &Look, before: &Look, screen: &mut Screen) -> Result<
     let totals = totals(now, before).map(|(what, rate)| format!("{} {what}", short(rate)));
     let head = screen.paint(Style::Heading, format!("packets/s: {}", totals.join(", ")));
     writeln!(screen, "{head}")?;
-    for note in &now.status.notes {
+    for note in &now.status.faults {
         let mark = screen.paint(Style::Bad, "!");
         writeln!(screen, "{mark} {note}")?;
     }

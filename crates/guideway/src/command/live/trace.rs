@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use guideway_daemon::model::{Trace, Traced};
 use serde_json::Value;
@@ -9,9 +10,10 @@ use serde_json::Value;
 use crate::daemon_client::DaemonArgs;
 use crate::failure::{Failure, Outcome};
 use crate::screen::{Screen, Style, printable};
+use crate::times;
 
-/// The longest that the daemon waits, seconds.
-const MAX_TIMEOUT: u64 = 25;
+/// The longest that the daemon waits.
+const LONGEST: Duration = Duration::from_secs(25);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -28,11 +30,11 @@ Examples:
   guideway trace --client 198.51.100.7 --protocol tcp --timeout 20s
   guideway trace --rarity 10 --json")]
 pub(crate) struct Args {
-    /// So many packets at most
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    /// So many packets at most, 1 to 1000
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     count: u32,
-    /// How long packets are waited for, 25s at most
-    #[arg(long, value_name = "TIME", default_value = "5s")]
+    /// How long packets are waited for, 1s to 25s
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = times::between(Duration::from_secs(1), LONGEST))]
     timeout: humantime::Duration,
     /// Only those from this address
     #[arg(long, value_name = "ADDRESS")]
@@ -60,16 +62,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
-    let timeout = args.timeout.as_secs_f64().ceil() as u64;
-    if timeout > MAX_TIMEOUT {
-        return Err(Failure::usage(format!("--timeout {}: {MAX_TIMEOUT}s at most", args.timeout)));
-    }
+    let timeout = times::seconds(args.timeout);
     let mut path = format!(
         "/v1/trace?count={}&timeout_seconds={}&rarity={}&passed={}",
-        args.count,
-        timeout.max(1),
-        args.rarity,
-        args.passed
+        args.count, timeout, args.rarity, args.passed
     );
     let address = |address: Option<IpAddr>| address.map(|address| address.to_string());
     for (key, value) in
