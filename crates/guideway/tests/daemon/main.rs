@@ -7,6 +7,7 @@ mod change;
 mod checks;
 mod deadline;
 mod drift;
+mod kill;
 mod life;
 mod manager;
 mod metrics;
