@@ -1,12 +1,9 @@
 // Who can use the page: by keyboard, on a phone, with other eyes.
 
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { test } from 'node:test';
-import { NARROW, WIDE, four, open, owners } from './page.js';
-
-const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+import { noFaults } from './axe.js';
+import { four, open, owners } from './page.js';
 
 const views = [
   ['draft', four('draft', 31, '&turn=12')],
@@ -23,16 +20,7 @@ for (const [name, hash] of views) {
   test(`${name}: no faults that axe knows, in light and dark, wide and narrow`, async () => {
     const { page, close } = await open(hash);
     await page.evaluate(() => document.querySelectorAll('details').forEach((d) => { d.open = true; }));
-    await page.evaluate(axe);
-    for (const [viewport, colorScheme] of [[WIDE, 'light'], [WIDE, 'dark'], [NARROW, 'light'], [NARROW, 'dark']]) {
-      await page.setViewportSize(viewport);
-      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-      const faults = await page.evaluate(async () => {
-        const { violations } = await window.axe.run(document, { resultTypes: ['violations'] });
-        return violations.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => `${n.html.slice(0, 120)} ${n.any[0]?.message ?? ''}`).join(' | ')}`);
-      });
-      assert.deepEqual(faults, [], `${viewport.width} ${colorScheme}`);
-    }
+    await noFaults(page);
     await close();
   });
 

@@ -20,16 +20,24 @@ after(async () => {
 export const WIDE = { width: 1280, height: 900 };
 export const NARROW = { width: 390, height: 844 };
 
-/** Opens the page at `hash`. Errors, and requests to anywhere else, fail the test when it closes. */
-export async function open(hash = '', { viewport = WIDE, colorScheme = 'light', ...options } = {}) {
+/**
+ * Opens the laboratory at `hash`, or the page at `url`. Errors but those that `expects` fits, and requests to anywhere else, fail the test
+ * when it closes. With `stands`, the page's clock moves only as `page.clock` is told.
+ */
+export async function open(hash = '', { url = server.url, expects = null, stands = false, ready = 'html[data-ready]', viewport = WIDE, colorScheme = 'light', ...options } = {}) {
   const context = await browser.newContext({ viewport, colorScheme, reducedMotion: 'reduce', ...options });
   const page = await context.newPage();
   const wrong = [];
   page.on('pageerror', (error) => wrong.push(String(error)));
-  page.on('console', (message) => { if (message.type() === 'error') wrong.push(message.text()); });
-  page.on('request', (request) => { if (!request.url().startsWith(server.url) && !request.url().startsWith('data:')) wrong.push(`request to ${request.url()}`); });
-  await page.goto(server.url + hash);
-  await page.waitForSelector('html[data-ready]');
+  page.on('console', (message) => { if (message.type() === 'error' && !expects?.test(message.text())) wrong.push(message.text()); });
+  const { origin } = new URL(url);
+  page.on('request', (request) => { if (!request.url().startsWith(origin) && !request.url().startsWith('data:')) wrong.push(`request to ${request.url()}`); });
+  if (stands) {
+    await page.clock.install();
+    await page.clock.pauseAt(Date.now() + 1000);
+  }
+  await page.goto(url + hash);
+  await page.waitForSelector(ready);
   return {
     page,
     close: async () => {

@@ -12,22 +12,32 @@ const TYPES = {
   '.wasm': 'application/octet-stream',
 };
 
-export const lab = fileURLToPath(new URL('../lab/', import.meta.url));
+/** The folder of both pages, and that of the laboratory. */
+export const web = fileURLToPath(new URL('../', import.meta.url));
+export const lab = join(web, 'lab/');
 
-/** Serves the page on a free port of the loopback, unless LAB_URL names a server that does. */
+/** Serves the laboratory on a free port of the loopback, unless LAB_URL names a server that does. */
 export async function serve() {
   if (process.env.LAB_URL) return { url: process.env.LAB_URL, close: () => {} };
-  const server = createServer(async (request, response) => {
-    const path = normalize(decodeURIComponent(new URL(request.url, 'http://localhost').pathname));
-    const file = join(lab, path.endsWith('/') ? `${path}index.html` : path);
-    try {
-      if (!(await stat(file)).isFile()) throw new Error('not a file');
-      response.writeHead(200, { 'content-type': TYPES[extname(file)] ?? 'application/octet-stream' });
-      createReadStream(file).pipe(response);
-    } catch {
-      response.writeHead(404).end();
-    }
-  });
-  await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
-  return { url: `http://127.0.0.1:${server.address().port}/`, close: () => server.close() };
+  return listen(files(lab));
 }
+
+/** Answers requests on a free port of the loopback. */
+export async function listen(answer) {
+  const server = createServer(answer);
+  await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  return { url: `http://127.0.0.1:${server.address().port}/`, close: () => { server.close(); server.closeAllConnections(); } };
+}
+
+/** Answers with the files of a folder. */
+export const files = (folder) => async (request, response) => {
+  const path = normalize(decodeURIComponent(new URL(request.url, 'http://localhost').pathname));
+  const file = join(folder, path.endsWith('/') ? `${path}index.html` : path);
+  try {
+    if (!(await stat(file)).isFile()) throw new Error('not a file');
+    response.writeHead(200, { 'content-type': TYPES[extname(file)] ?? 'application/octet-stream' });
+    createReadStream(file).pipe(response);
+  } catch {
+    response.writeHead(404).end();
+  }
+};

@@ -12,7 +12,7 @@ mod drains;
 mod next_hops;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -87,8 +87,8 @@ pub(crate) struct About {
     /// Whether checks can go through tunnels.
     pub(crate) tunnel_probes: bool,
     pub(crate) config: ConfigStatus,
-    /// Where a browser finds the laboratory page.
-    pub(crate) page: Option<String>,
+    /// The TCP address at which the API listens.
+    pub(crate) address: Option<SocketAddr>,
     /// Connections to the API, for each way in.
     pub(crate) places: Vec<Arc<Places>>,
     /// What somebody should see to, as long as this daemon lives.

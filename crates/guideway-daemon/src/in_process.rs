@@ -78,7 +78,7 @@ impl Api {
                 last_reload_error: None,
                 confirm_by: None,
             },
-            page: None,
+            address: None,
             places: Vec::new(),
             faults: Vec::new(),
         };

@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::api::model::Reloaded;
-use crate::api::{Desk, Listeners, Order, PAGE, Refusal, Reply, Work};
+use crate::api::{Desk, Listeners, Order, Refusal, Reply, Work};
 use crate::audit::Request;
 use crate::core::{Core, Unsaved};
 use crate::drift;
@@ -145,7 +145,7 @@ impl<'a> Shell<'a> {
         };
         core.about.places = listeners.places().to_vec();
         if let Some(address) = listeners.address() {
-            core.about.page = Some(format!("http://{address}{PAGE}"));
+            core.about.address = Some(address);
             core.journal.note(Grade::Info, Kind::Daemon, format!("the API listens at {address}"));
         }
         let tunnel_device = probes.as_ref().map(|probes| probes.interface().to_owned());

@@ -144,7 +144,7 @@ fn about(
             last_reload_error: stale.map(str::to_owned),
             confirm_by: None,
         },
-        page: None,
+        address: None,
         places: Vec::new(),
         tunnel_probes: matches!(probes, Some(Ok(_))),
         faults: match probes {

@@ -1,18 +1,18 @@
-//! The files, one a line. A test holds the list to what lies in `web/lab`.
+//! The files of each page, one a line. A test holds the lists to what lies in `web`.
 
 use crate::Asset;
 
 macro_rules! assets {
-    ($($path:literal)*) => {
+    ($folder:literal: $($path:literal)*) => {
         &[$(Asset {
             path: $path,
             content_type: content_type($path),
-            bytes: include_bytes!(concat!("../../../web/lab/", $path)),
+            bytes: include_bytes!(concat!("../../../web/", $folder, "/", $path)),
         }),*]
     };
 }
 
-pub(crate) const ALL: &[Asset] = assets! {
+pub(crate) const LAB: &[Asset] = assets! { "lab":
     "css/cells.css"
     "css/controls.css"
     "css/page.css"
@@ -39,9 +39,35 @@ pub(crate) const ALL: &[Asset] = assets! {
     "js/replay.js"
     "js/session.js"
     "js/setup-panel.js"
+    "js/shell.js"
     "js/state.js"
     "js/theme.js"
     "js/tour-view.js"
+    "js/words.js"
+};
+
+pub(crate) const CONSOLE: &[Asset] = assets! { "console":
+    "css/console.css"
+    "css/services.css"
+    "index.html"
+    "js/api.js"
+    "js/attention-view.js"
+    "js/backend-table.js"
+    "js/command-list.js"
+    "js/commands.js"
+    "js/events-view.js"
+    "js/feed.js"
+    "js/judge.js"
+    "js/keyed.js"
+    "js/main.js"
+    "js/picking.js"
+    "js/rates.js"
+    "js/route.js"
+    "js/select.js"
+    "js/service-view.js"
+    "js/services-view.js"
+    "js/status-view.js"
+    "js/token-form.js"
     "js/words.js"
 };
 

@@ -1,4 +1,4 @@
-//! A server of the page and nothing else: HTTP/1.1, one request a connection.
+//! A server of the laboratory and nothing else: HTTP/1.1, one request a connection.
 //!
 //! It is for a person's own machine. It holds few connections at a time, reads a short head within a short time, knows GET and HEAD, and
 //! never looks at the file system.
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::{Asset, HEADERS, find};
+use crate::{Asset, LAB};
 
-/// Serves the page on `listener`, until accepting fails.
+/// Serves the laboratory on `listener`, until accepting fails.
 ///
 /// # Errors
 /// When a connection can't be accepted for a reason other than the client's or a passing want of resources.
@@ -90,7 +90,7 @@ fn respond(head: &str) -> Vec<u8> {
         _ => return refusal("405 Method Not Allowed", "Allow: GET, HEAD\r\n"),
     };
     let path = target.split(['?', '#']).next().unwrap_or_default();
-    let Some(asset) = path.strip_prefix('/').and_then(find) else {
+    let Some(asset) = path.strip_prefix('/').and_then(|path| LAB.find(path)) else {
         return refusal("404 Not Found", "");
     };
     let known = lines.filter_map(|line| line.split_once(':')).any(|(name, value)| {
@@ -102,7 +102,7 @@ fn respond(head: &str) -> Vec<u8> {
 fn found(asset: &Asset, known: bool, with_body: bool) -> Vec<u8> {
     let status = if known { "304 Not Modified" } else { "200 OK" };
     let mut head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nETag: {}\r\n", asset.etag());
-    for (name, value) in HEADERS {
+    for (name, value) in LAB.headers() {
         head += &format!("{name}: {value}\r\n");
     }
     if !known {
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_file_that_the_browser_has_is_not_sent_again() {
-        let asset = find("js/main.js").unwrap();
+        let asset = LAB.find("js/main.js").unwrap();
         let again = format!("GET /js/main.js HTTP/1.1\r\nif-none-match: \"x\", {}\r\n\r\n", asset.etag());
         let response = String::from_utf8(respond(&again)).unwrap();
         assert!(response.starts_with("HTTP/1.1 304") && response.ends_with("\r\n\r\n"), "{response}");
@@ -187,6 +187,6 @@ mod tests {
         let head = String::from_utf8(response[..end].to_vec()).unwrap();
         assert!(head.contains("Content-Type: application/wasm\r\n"), "{head}");
         assert!(head.contains("'wasm-unsafe-eval'"), "{head}");
-        assert_eq!(&response[end..], find("guideway.wasm").unwrap().bytes);
+        assert_eq!(&response[end..], LAB.find("guideway.wasm").unwrap().bytes);
     }
 }

@@ -1,5 +1,6 @@
 // The command that shows in a terminal what the page shows; null where there is none.
 
+import { quoted } from './shell.js';
 import { DEFAULT_SEED, policy } from './state.js';
 
 export function commandLine(state) {
@@ -26,5 +27,3 @@ export function commandLine(state) {
 
 /** Whether a list with commas can have this name in it. */
 const isListed = (name) => name === name.trim() && !name.includes(',') && /^[^[\]]*(\[[^[\]]*\][^[\]]*)?$/.test(name);
-
-const quoted = (text) => (/^(?!-)[\w.,:=/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);

@@ -60,6 +60,8 @@ async function start() {
     rememberInLink(state);
   };
   store.listen(render);
+  // Beside a daemon's API the page is at /lab/, and its console beside it.
+  at('console').hidden = !location.pathname.endsWith('/lab/');
   attachTheme(at('theme'), () => render(store.state));
   attachShare(at('share'), () => store.state);
   addEventListener('hashchange', () => {

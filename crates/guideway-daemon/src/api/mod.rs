@@ -25,7 +25,6 @@ pub(crate) use desk::{ApplyAsk, Desk, Order, Reply, Work};
 pub(crate) use door::{Door, Role};
 pub use listen::ApiError;
 pub(crate) use listen::Listeners;
-pub(crate) use page::PATH as PAGE;
 pub(crate) use places::Places;
 pub(crate) use plan::plan;
 pub(crate) use problem::Refusal;

@@ -1,25 +1,37 @@
-//! The laboratory page, under a path of its own: for everybody, since its files are this program's and say nothing of the
-//! daemon. All else keeps its door.
+//! The console and the laboratory, each under a path of its own: for everybody, since their files are this program's and say
+//! nothing of the daemon. All else keeps its door.
+
+use std::net::SocketAddr;
 
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
+use guideway_page::{CONSOLE, LAB, Page};
 
 use super::problem::{Kind, Refusal};
 
-/// Where it is.
-pub(crate) const PATH: &str = "/lab/";
+/// Where a browser finds the page of a daemon that listens there.
+pub(super) fn url(page: &Page, address: SocketAddr) -> String {
+    format!("http://{address}{}", path(page))
+}
 
-/// Its routes. They know no state, and only `GET` and `HEAD`.
+fn path(page: &Page) -> String {
+    format!("/{}/", page.name)
+}
+
+/// Their routes. They know no state, and only `GET` and `HEAD`.
 pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    let to_page = || get(|| async { Redirect::temporary(PATH) }).fallback(not_for);
-    Router::new()
-        .route("/", to_page())
-        .route("/lab", to_page())
-        .route(PATH, get(file).fallback(not_for))
-        .route("/lab/{*file}", get(file).fallback(not_for))
+    let to = |page| get(move || async move { Redirect::temporary(&path(page)) }).fallback(not_for);
+    [&CONSOLE, &LAB].into_iter().fold(Router::new().route("/", to(&CONSOLE)), |router, page| {
+        let files = || get(move |request| file(page, request)).fallback(not_for);
+        let path = path(page);
+        router
+            .route(path.trim_end_matches('/'), to(page))
+            .route(&format!("{path}{{*file}}"), files())
+            .route(&path, files())
+    })
 }
 
 /// Refuses every other method, where the router's own refusal does not reach.
@@ -30,14 +42,14 @@ pub(super) async fn not_for(request: Request) -> Response {
     answer
 }
 
-async fn file(request: Request) -> Response {
-    let path = request.uri().path();
-    let Some(asset) = path.strip_prefix(PATH).and_then(guideway_page::find) else {
-        return Refusal::not_found(format!("the page has no file {path}")).into_response();
+async fn file(page: &'static Page, request: Request) -> Response {
+    let at = request.uri().path();
+    let Some(asset) = at.strip_prefix(&path(page)).and_then(|below| page.find(below)) else {
+        return Refusal::not_found(format!("the page has no file {at}")).into_response();
     };
     let tag = asset.etag();
     let mut headers = HeaderMap::new();
-    for (name, value) in guideway_page::HEADERS {
+    for (name, value) in page.headers() {
         if let Ok(name) = header::HeaderName::from_bytes(name.as_bytes()) {
             headers.insert(name, HeaderValue::from_static(value));
         }

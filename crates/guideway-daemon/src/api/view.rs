@@ -13,8 +13,10 @@ use guideway_control::overrides::AdminState;
 use guideway_forward::outcome::Kind;
 use guideway_forward::record::BackendState;
 use guideway_forward::record::flow::ENTRIES;
+use guideway_page::{CONSOLE, LAB};
 
 use super::model::*;
+use super::page;
 use crate::core::Core;
 use crate::journal;
 
@@ -60,7 +62,8 @@ pub(crate) fn status(core: &Core, now: Instant) -> Status {
             capacity: (core.controller.engine().flows().len() * ENTRIES) as u64,
             entries,
         },
-        page: core.about.page.clone(),
+        page: core.about.address.map(|address| page::url(&LAB, address)),
+        console: core.about.address.map(|address| page::url(&CONSOLE, address)),
         drift: drift(core),
         notes: asides(core).into_iter().chain(faults.iter().cloned()).collect(),
         faults,
@@ -169,6 +172,7 @@ fn service(
         .collect();
     Service {
         listen: listen.collect(),
+        policy: configured.map(|service| service.policy.word().to_owned()),
         generation: status.generation,
         digest: status.digest,
         slots: status.slots,
@@ -223,6 +227,7 @@ fn backend(
         overridden: changed.admin.is_some() || changed.weight.is_some(),
         removed: status.removed,
         weight: changed.weight.or(wanted.map(|backend| backend.weight)).unwrap_or(0),
+        configured_weight: wanted.map(|backend| backend.weight),
         slots: status.slots,
         share: f64::from(status.slots) / f64::from(service.slots.max(1)),
         health: core.board.status(&who, now).filter(|_| !status.removed).map(|h| health(h, now)),

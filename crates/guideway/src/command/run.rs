@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Where the API listens, for operators; a socket for readers lies beside it, `-read` in its name
     #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
     socket: PathBuf,
-    /// Have the API listen at a TCP address as well, for who knows a token
+    /// Have the API and the live console (/console/) listen at a TCP address as well, for who knows a token
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
     /// A file with the token for operators

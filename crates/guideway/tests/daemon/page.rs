@@ -1,9 +1,10 @@
-//! The laboratory page, served beside the API.
+//! The console and the laboratory, served beside the API.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 
+use guideway_page::{CONSOLE, LAB};
 use guideway_testbed::process::Process;
 use guideway_testbed::{privilege, wait};
 
@@ -24,7 +25,7 @@ fn address(daemon: &Process) -> SocketAddr {
 }
 
 #[test]
-fn the_page_is_served_to_everybody_and_nothing_else_is() {
+fn the_pages_are_served_to_everybody_and_nothing_else_is() {
     if !privilege::granted() {
         return;
     }
@@ -46,15 +47,18 @@ fn the_page_is_served_to_everybody_and_nothing_else_is() {
         ask_by(stream, method, path, headers, "")
     };
     let socket = bed.path("api.sock");
-    for (path, kind) in [
-        ("/lab/", "text/html; charset=utf-8"),
-        ("/lab/guideway.wasm", "application/wasm"),
-        ("/lab/js/main.js", "text/javascript; charset=utf-8"),
+    for (page, file, kind) in [
+        (&CONSOLE, "", "text/html; charset=utf-8"),
+        (&CONSOLE, "js/main.js", "text/javascript; charset=utf-8"),
+        (&LAB, "", "text/html; charset=utf-8"),
+        (&LAB, "guideway.wasm", "application/wasm"),
+        (&LAB, "js/main.js", "text/javascript; charset=utf-8"),
     ] {
-        let asset = guideway_page::find(path.strip_prefix("/lab/").unwrap()).unwrap();
+        let path = &format!("/{}/{file}", page.name);
+        let asset = page.find(file).unwrap();
         for reply in [by_tcp("GET", path, &[]), ask(&socket, "GET", path, &[], "")] {
             assert_eq!((reply.status, &reply.bytes[..]), (200, asset.bytes), "{path}");
-            for (name, value) in guideway_page::HEADERS.into_iter().chain([("content-type", kind)]) {
+            for (name, value) in page.headers().into_iter().chain([("content-type", kind)]) {
                 let line = format!("\r\n{name}: {value}").to_ascii_lowercase();
                 assert!(reply.head.contains(&line), "{path}: no {line} in {}", reply.head);
             }
@@ -63,9 +67,15 @@ fn the_page_is_served_to_everybody_and_nothing_else_is() {
         assert_eq!((again.status, again.bytes.len()), (304, 0));
         assert_eq!(by_tcp("HEAD", path, &[]).bytes.len(), 0);
     }
-    assert!(by_tcp("GET", "/", &[]).head.contains("location: /lab/"));
+    for (from, to) in [("/", "/console/"), ("/console", "/console/"), ("/lab", "/lab/")] {
+        let reply = by_tcp("GET", from, &[]);
+        assert_eq!(reply.status, 307, "{}", reply.head);
+        assert!(reply.head.contains(&format!("location: {to}\r\n")), "{}", reply.head);
+    }
     for (method, path, status) in [
         ("GET", "/v1/status", 401),
+        ("GET", "/v1/services", 401),
+        ("GET", "/v1/events", 401),
         ("GET", "/metrics", 401),
         ("GET", "/openapi.json", 401),
         ("POST", "/livez", 405),
@@ -73,7 +83,11 @@ fn the_page_is_served_to_everybody_and_nothing_else_is() {
         ("GET", "/lab/%2e%2e/v1/status", 404),
         ("GET", "/lab//v1/status", 404),
         ("GET", "/lab/guideway.wasm.json", 404),
+        ("GET", "/console/../v1/status", 404),
+        ("GET", "/console/v1/status", 404),
         ("GET", "//lab/", 401),
+        ("POST", "/", 405),
+        ("POST", "/console/", 405),
         ("POST", "/lab/", 405),
         ("PUT", "/lab/index.html", 405),
         ("POST", "/v1/reload", 401),
@@ -86,8 +100,10 @@ fn the_page_is_served_to_everybody_and_nothing_else_is() {
     // A load balancer in front, or an orchestrator, has no token.
     assert_eq!((by_tcp("GET", "/livez", &[]).status, by_tcp("GET", "/readyz", &[]).status), (200, 200));
     let with_token = by_tcp("GET", "/v1/status", &[("Authorization", &format!("Bearer {TOKEN}"))]);
-    assert_eq!(with_token.body["page"], format!("http://{address}/lab/"));
     let status = command(&bed, "status");
-    assert!(status.stdout.contains(&format!("http://{address}/lab/")), "{}", status.stdout);
+    for (field, path) in [("page", "/lab/"), ("console", "/console/")] {
+        assert_eq!(with_token.body[field], format!("http://{address}{path}"));
+        assert!(status.stdout.contains(&format!("http://{address}{path}\n")), "{}", status.stdout);
+    }
     assert!(end(daemon).status.success());
 }

@@ -12,6 +12,9 @@ pub struct Service {
     pub name: String,
     /// Where it listens, as `192.0.2.10:443/tcp`.
     pub listen: Vec<String>,
+    /// How slots are given to backends: `maglev` or `rendezvous-table`; not there once it has left the configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
     /// The number of its committed table.
     pub generation: u32,
     /// The digest of what takes new flows.
@@ -62,6 +65,9 @@ pub struct Backend {
     pub removed: bool,
     /// Its weight by configuration and operators.
     pub weight: u32,
+    /// Its weight by the configuration alone; not there once it has left that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configured_weight: Option<u32>,
     /// Its share of new flows: slots of the table.
     pub slots: u32,
     /// The same as a part of 1.

@@ -35,6 +35,9 @@ pub struct Status {
     /// Where a browser finds the laboratory page; not there where the API listens on no TCP address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<String>,
+    /// Where a browser finds the live console; not there under the same condition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub console: Option<String>,
     /// What somebody else changed in the forwarder.
     pub drift: Drift,
     /// What an operator should know: the faults, and what is none.

@@ -77,8 +77,10 @@ fn show(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
     ] {
         writeln!(screen, "{what:>14}  {text}")?;
     }
-    if let Some(page) = &status.page {
-        writeln!(screen, "{:>14}  {page}", "page")?;
+    for (what, page) in [("console", &status.console), ("laboratory", &status.page)] {
+        if let Some(page) = page {
+            writeln!(screen, "{what:>14}  {page}")?;
+        }
     }
     if let Some(until) = &status.config.confirm_by {
         writeln!(screen, "{:>14}  by {until}, or the configuration goes back", "confirm")?;

@@ -1,0 +1,46 @@
+// The commands that do and tell what this page shows: each with what it is for.
+
+import { quoted } from '../../lab/js/shell.js';
+
+const line = (words, ...names) => {
+  // Behind two dashes a name with a dash at its beginning is no option.
+  const dashed = names.some((name) => String(name).startsWith('-')) ? ' --' : '';
+  return `guideway ${words}${dashed}${names.map((name) => ` ${quoted(String(name))}`).join('')}`;
+};
+
+export function ofBackend({ service, name, weight, removed }) {
+  const show = ['Tell all that is known of it', line('backend show', service, name)];
+  // One that has left the configuration drains by itself; it takes no orders.
+  if (removed) return [show];
+  return [
+    ['Drain: keep its flows, take no new ones', line('drain', service, name)],
+    ['Drain, and wait until nothing lives there', line('drain --wait', service, name)],
+    ['Ready: take flows while its checks pass', line('ready', service, name)],
+    ['Maintenance: its flows end at once', line('maintenance', service, name)],
+    ['Weight: put in the one that you want', line('weight', service, name, weight)],
+    ['Reset: what the configuration says', line('reset', service, name)],
+    show,
+  ];
+}
+
+export function ofService({ name, listen }) {
+  const commands = [
+    ['Tell all that is known of it', line('service', name)],
+    ['Show who owns which slot', line('table show', name)],
+    ['Watch what passes', line('top', name)],
+  ];
+  const flow = exampleFlow(listen);
+  if (flow) commands.push(["Explain a flow: put in the client's address", `guideway explain ${flow.map(quoted).join(' ')}`]);
+  return commands;
+}
+
+/** A made-up client, the first place of one address, and its protocol; null where there is none. */
+function exampleFlow(listen) {
+  for (const place of listen) {
+    const [, at, v6, port, protocol] = /^((?:\[([^\]/]+)\]|[\d.]+):)(\d+|\*)\/(\w+)$/.exec(place) ?? [];
+    if (at) return [v6 ? '[2001:db8::7]:51514' : '198.51.100.7:51514', `${at}${port === '*' ? 443 : port}`, protocol];
+  }
+  return null;
+}
+
+export const ofTrial = () => [['Keep it', line('confirm')], ['Go back now', line('rollback')]];
