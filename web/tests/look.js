@@ -1,8 +1,9 @@
-// Screenshots of every view at two widths, light and dark, for people to look at: `node look.js FOLDER`.
+// Screenshots of every view of both pages at two widths, light and dark, for people to look at: `node look.js FOLDER`.
 
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
+import { daemon, recordings } from './console-server.js';
 import { serve } from './server.js';
 
 const folder = process.argv[2] ?? 'screenshots';
@@ -18,16 +19,21 @@ const shots = [
   ['tour', '#view=tour'],
 ];
 
+const consoleShots = [['console', ''], ['console-service', '#/service/web'], ['console-backend', '#/service/web/backend/be3']];
+
 await mkdir(folder, { recursive: true });
 const server = await serve();
+const [answers] = await recordings();
+const balancer = await daemon(answers);
+const all = [...shots.map(([name, hash]) => [name, server.url + hash]), ...consoleShots.map(([name, hash]) => [name, balancer.url + hash])];
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
 for (const [width, height, colorScheme] of [[1280, 900, 'light'], [390, 844, 'light'], [1280, 900, 'dark'], [390, 844, 'dark']]) {
   const page = await browser.newPage({ viewport: { width, height }, colorScheme, reducedMotion: 'reduce' });
   page.on('pageerror', (error) => console.error(error));
   page.on('console', (message) => { if (message.type() === 'error') console.error(message.text()); });
-  for (const [name, hash] of shots) {
+  for (const [name, url] of all) {
     await page.goto('about:blank');
-    await page.goto(server.url + hash);
+    await page.goto(url);
     await page.waitForSelector('html[data-ready]');
     if (name === 'compare') await page.waitForFunction(() => document.querySelector('.compare progress').value === 1);
     await page.screenshot({ path: join(folder, `${name}-${width}-${colorScheme}.png`), fullPage: true });
@@ -36,3 +42,4 @@ for (const [width, height, colorScheme] of [[1280, 900, 'light'], [390, 844, 'li
 }
 await browser.close();
 server.close();
+balancer.close();
