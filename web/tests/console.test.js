@@ -66,7 +66,7 @@ test('the numbers are those of the API', async () => {
   }
   const events = await page.locator('.events .text').allInnerTexts();
   assert.equal(events.length, first.events.length);
-  first.events.toReversed().forEach((event, i) => assert.ok(events[i].endsWith(event.text)));
+  first.events.toReversed().forEach((event, i) => assert.ok(events[i].endsWith(event.by ? `${event.text} by ${event.by}` : event.text)));
   await close();
 });
 
@@ -111,16 +111,18 @@ test('what needs attention is said above all else, once', async () => {
     { name: 'eth0', index: 2, mode: 'generic', fell_back: 'the driver has no XDP' },
     { name: 'eth1', index: 3, mode: 'native', lost: 'somebody took it away' },
   ];
-  status.notes = ['eth0 runs in generic mode: the driver has no XDP', 'mail: no backend takes new flows'];
+  status.faults = ['mail: no backend takes new flows'];
+  status.notes = ['eth0 runs in generic mode: the driver has no XDP', ...status.faults];
   Object.assign(status.config, { last_reload_successful: false, last_reload_error: 'guideway.toml:3: no such policy' });
   status.drift = { rounds_total: 9, repairs_total: { slot: 2, pin: 0 }, failing: { link: 'cannot read the link' } };
   const { it, page, close } = await consoleOf('#/service/web', answers);
   const told = page.locator('.attention li:not(.commands li)');
   const texts = await told.allInnerTexts();
-  assert.deepEqual(texts.map((text) => text.replace(/^✗\s*/, '')), [
-    'eth1: the program is not there: somebody took it away',
-    'The last reload failed, and what was in force goes on: guideway.toml:3: no such policy',
-    ...status.notes, 'cannot read the link',
+  assert.deepEqual(texts, [
+    '✗ Fault: The last reload failed, and what was in force goes on: guideway.toml:3: no such policy',
+    '✗ Fault: eth1: the program is not there: somebody took it away',
+    '✗ Fault: mail: no backend takes new flows', '✗ Fault: cannot read the link',
+    '· Note: eth0 runs in generic mode: the driver has no XDP',
   ]);
   assert.match(await page.locator('.trial').innerText(), new RegExp(`goes back in .+, at ${status.config.confirm_by}, unless somebody confirms it.*guideway confirm`, 's'));
   await page.getByRole('link', { name: 'All services' }).click();
@@ -129,7 +131,7 @@ test('what needs attention is said above all else, once', async () => {
   assert.equal(await value(page, 'Last reload'), '✗ failed');
   assert.match(await note(page, 'Compared with the kernel'), /put right: 2 slot$/);
   Object.assign(it.answers, structuredClone(first));
-  it.answers.status.notes = [];
+  it.answers.status.notes = it.answers.status.faults = [];
   delete it.answers.status.config.confirm_by;
   await next(page, it);
   await page.locator('.attention').waitFor({ state: 'hidden' });

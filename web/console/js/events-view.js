@@ -34,5 +34,5 @@ function row(event) {
     h('time', { datetime: event.at, title: event.at }, event.at.slice(11, 19)),
     h('span.grade', {}, h('span', { 'aria-hidden': 'true' }, `${SIGNS[event.grade] ?? '·'} `), `${event.grade}`),
     h('span.kind', {}, event.kind),
-    h('span.text', {}, about, about ? ' ' : null, event.text));
+    h('span.text', {}, about, about ? ' ' : null, event.text, event.by ? h('small', {}, ` by ${event.by}`) : null));
 }

@@ -2,7 +2,7 @@
 
 import { h } from '../../lab/js/dom.js';
 
-const SETUP = `openssl rand -hex 32 > read.token
+const SETUP = `(umask 077; openssl rand -hex 32 > read.token)
 guideway run … --listen ${location.host || '127.0.0.1:8471'} --read-token-file read.token`;
 
 /** `use(token)` is called with what was typed. */
