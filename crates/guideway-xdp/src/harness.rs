@@ -11,7 +11,7 @@ use aya::programs::{ProgramFd, TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::balancer::{Balancer, describe};
 use crate::error::Error;
@@ -132,14 +132,13 @@ impl Harness {
             repeat: packets,
             ..TestRunOptions::new()
         };
-        let start = clock_gettime(ClockId::ThreadCPUTime);
+        let start = cpu_time();
         let result = program.test_run(options).map_err(|error| failed(describe(&error)))?;
-        let end = clock_gettime(ClockId::ThreadCPUTime);
+        let end = cpu_time();
         if result.return_value == ABORTED {
             return Err(failed("the harness could not restore the packet".into()));
         }
-        let nanoseconds = |time: Timespec| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-        Ok(Duration::from_nanos(nanoseconds(end).saturating_sub(nanoseconds(start))))
+        Ok(end.saturating_sub(start))
     }
 }
 
@@ -183,6 +182,12 @@ impl Steps {
         };
         Harness::new(course, Some(program.fd().map_err(|error| load(&describe(&error)))?))
     }
+}
+
+/// How much of a CPU's time this thread has had. While another has the CPU, none passes.
+pub fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Keeps this thread on the CPU where it runs, so that it keeps its caches.

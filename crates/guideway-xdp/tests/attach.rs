@@ -174,19 +174,28 @@ fn maps_and_programs_of_another_layout_are_refused_and_left_alone() {
             Err(error @ Error::Layout { .. }) => {
                 let text = error.to_string();
                 assert!(text.contains("SERVICES") && text.contains("64") && text.contains("192"), "{text}");
+                assert!(text.contains("Take its programs away"), "what to do: {text}");
             }
             other => panic!("{other:?}"),
         }
         assert_eq!(inode(&directory.join("SERVICES")), before);
-        // A program of an older layout that still forwards.
-        let older = root.join("v1");
-        std::fs::create_dir(&older).unwrap();
-        std::fs::rename(directory.join("SLOTS"), older.join("native-7")).unwrap();
-        let error = Pins::new(&root).unwrap_err().to_string();
-        assert!(error.contains("v1") && error.contains("another version"), "{error}");
-        std::fs::remove_file(older.join("native-7")).unwrap();
+        // A program of an older or a newer layout that still forwards.
+        let mut pin = directory.join("SLOTS");
+        for version in [LAYOUT_VERSION - 1, LAYOUT_VERSION + 1] {
+            let other = root.join(format!("v{version}"));
+            std::fs::create_dir(&other).unwrap();
+            std::fs::rename(&pin, other.join("native-7")).unwrap();
+            pin = other.join("native-7");
+            let error = Pins::new(&root).unwrap_err().to_string();
+            assert!(error.contains(&format!("v{version}")) && error.contains("another version"), "{error}");
+            assert!(error.contains("stop it and take its programs away"), "what to do: {error}");
+            assert!(pin.exists());
+        }
+        std::fs::remove_file(&pin).unwrap();
         Pins::new(&root).unwrap().remove().unwrap();
-        std::fs::remove_dir(&older).unwrap();
+        for version in [LAYOUT_VERSION - 1, LAYOUT_VERSION + 1] {
+            std::fs::remove_dir(root.join(format!("v{version}"))).unwrap();
+        }
     });
 }
 

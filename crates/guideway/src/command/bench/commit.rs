@@ -15,6 +15,7 @@ use guideway_forward::record::backend::NextHop;
 use guideway_soft::Limits;
 use guideway_wire::Tunnel;
 use guideway_xdp::Balancer;
+use guideway_xdp::harness::{cpu_time, stay_on_this_cpu};
 use serde::Serialize;
 
 use super::failed;
@@ -25,7 +26,8 @@ use crate::screen::Screen;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A commit is the whole way of a change: the table is built, compared with the present one, and its slots are stored where
-the kernel's program reads them. The fastest and the median of all changes are shown.
+the kernel's program reads them. A CPU's time is counted, since other work on the machine has nothing to do with it; goals
+are for the median. By the clock, the fastest is shown: it has any waiting in it.
 
 Exit codes:
   0  measured, whether goals are met or not
@@ -40,8 +42,9 @@ pub(crate) struct Args {
 #[derive(Debug, Serialize)]
 struct Row {
     what: String,
-    least_ms: f64,
     median_ms: f64,
+    least_ms: f64,
+    least_by_the_clock_ms: f64,
     goal_ms: f64,
     of_goal: f64,
     met: bool,
@@ -51,6 +54,7 @@ const CHANGES: u32 = 200;
 const MANY: u32 = 1_000;
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
+    stay_on_this_cpu().map_err(|error| Failure::failed(format_args!("can't stay on one CPU: {error}")))?;
     let limits = Limits { services: 1_001, backends: 40_000, slots: 2_200_000, ..Limits::default() };
     let balancer = Balancer::load(&limits, [1, 2]).map_err(failed)?;
     let mut controller = Controller::new(balancer);
@@ -71,9 +75,9 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     let mut times = Vec::new();
     for round in 0..20 {
         let specs: Vec<_> = services().map(|spec| reweighted(spec, 1 + round % 2)).collect();
-        let start = Instant::now();
+        let start = Start::now();
         let changes = controller.apply(specs, |_, _| Health::Up);
-        times.push(start.elapsed());
+        times.push(start.until_now());
         changes.into_iter().collect::<Result<Vec<_>, _>>().map_err(Failure::failed)?;
         if picture(&controller) != before {
             return Err(Failure::failed("a service that was not changed has other slots or records now"));
@@ -87,7 +91,8 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     let mut columns = Columns::new([
         ("", Align::Left),
         ("ms", Align::Right),
-        ("median", Align::Right),
+        ("least", Align::Right),
+        ("by the clock", Align::Right),
         ("goal", Align::Right),
         ("of goal", Align::Right),
         ("", Align::Left),
@@ -95,8 +100,9 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     for row in rows {
         columns.row([
             row.what,
-            format!("{:.3}", row.least_ms),
             format!("{:.3}", row.median_ms),
+            format!("{:.3}", row.least_ms),
+            format!("{:.3}", row.least_by_the_clock_ms),
             format!("{:.0}", row.goal_ms),
             format!("{:.2}", row.of_goal),
             if row.met { "met" } else { "missed" }.to_owned(),
@@ -107,12 +113,12 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     Ok(Outcome::Ok)
 }
 
-fn weights_in_turn(controller: &mut Controller<Balancer>) -> Result<Vec<Duration>, Failure> {
+fn weights_in_turn(controller: &mut Controller<Balancer>) -> Result<Vec<Took>, Failure> {
     let change = |number: u32| {
-        let start = Instant::now();
+        let start = Start::now();
         let backend = format!("backend-{}", number % 10);
         controller.set_weight("service-0", &backend, 1 + number % 3).map_err(Failure::failed)?;
-        Ok(start.elapsed())
+        Ok(start.until_now())
     };
     (0..CHANGES).map(change).collect()
 }
@@ -143,14 +149,38 @@ fn picture(controller: &Controller<Balancer>) -> Option<Vec<u64>> {
     Some(words)
 }
 
-fn row(what: String, mut times: Vec<Duration>, goal_ms: f64) -> Row {
-    times.sort_unstable();
-    let milliseconds = |time: Option<&Duration>| time.map_or(f64::NAN, |time| time.as_secs_f64() * 1e3);
-    let median_ms = milliseconds(times.get(times.len() / 2));
+/// What a change took.
+struct Took {
+    cpu: Duration,
+    clock: Duration,
+}
+
+/// When a change began.
+struct Start {
+    cpu: Duration,
+    clock: Instant,
+}
+
+impl Start {
+    fn now() -> Start {
+        Start { cpu: cpu_time(), clock: Instant::now() }
+    }
+
+    fn until_now(&self) -> Took {
+        Took { cpu: cpu_time().saturating_sub(self.cpu), clock: self.clock.elapsed() }
+    }
+}
+
+fn row(what: String, times: Vec<Took>, goal_ms: f64) -> Row {
+    let milliseconds = |time: Option<Duration>| time.map_or(f64::NAN, |time| time.as_secs_f64() * 1e3);
+    let mut cpu: Vec<_> = times.iter().map(|took| took.cpu).collect();
+    cpu.sort_unstable();
+    let median_ms = milliseconds(cpu.get(cpu.len() / 2).copied());
     Row {
         what,
-        least_ms: milliseconds(times.first()),
         median_ms,
+        least_ms: milliseconds(cpu.first().copied()),
+        least_by_the_clock_ms: milliseconds(times.iter().map(|took| took.clock).min()),
         goal_ms,
         of_goal: median_ms / goal_ms,
         met: median_ms <= goal_ms,

@@ -4,6 +4,7 @@ mod cases;
 mod commit;
 mod frames;
 mod memory;
+mod reads;
 mod show;
 mod world;
 mod xdp;

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::cases::{Case, Goal, MANY_FLOWS};
+use super::reads::Reads;
 use crate::columns::{Align, Columns};
 use crate::screen::{Screen, Style};
 
@@ -16,9 +17,9 @@ pub(super) struct Report {
     rounds: u32,
     packets_a_round: u32,
     cases: Vec<Row>,
-    /// Where the time of an established flow goes; each step less the one before it.
+    /// Where the time of some cases goes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    steps: Vec<StepRow>,
+    breakdowns: Vec<Breakdown>,
     #[serde(skip_serializing_if = "Option::is_none")]
     no_steps: Option<String>,
 }
@@ -30,12 +31,13 @@ pub(super) struct Timed {
     net: f64,
     median: f64,
     harness: f64,
+    reads: Option<f64>,
 }
 
-/// A step as it was measured, nanoseconds from the beginning.
-pub(super) struct Step {
-    name: &'static str,
-    net: f64,
+/// The steps of a case as they were measured, each in nanoseconds from the beginning.
+pub(super) struct Steps {
+    case: &'static str,
+    steps: Vec<(&'static str, f64)>,
 }
 
 #[derive(Debug, Serialize)]
@@ -48,6 +50,16 @@ struct Row {
     of_goal: Option<f64>,
     of_base: Option<f64>,
     met: Option<bool>,
+    /// What the reads that follow from one another take by themselves, in memory of the same size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reads_alone_ns: Option<f64>,
+}
+
+/// Where a packet's time goes; each step less the one before it.
+#[derive(Debug, Serialize)]
+struct Breakdown {
+    case: &'static str,
+    steps: Vec<StepRow>,
 }
 
 #[derive(Debug, Serialize)]
@@ -58,18 +70,23 @@ struct StepRow {
 }
 
 impl Timed {
-    pub(super) fn new(case: &Case, rounds: &[(f64, f64)]) -> Timed {
+    pub(super) fn new(case: &Case, rounds: &[(f64, f64)], reads: Option<&Reads>) -> Timed {
         let (net, harness) = net(rounds);
         let mut differences: Vec<f64> = rounds.iter().map(|(with, without)| with - without).collect();
         differences.sort_by(f64::total_cmp);
         let median = differences.get(differences.len() / 2).copied().unwrap_or_default();
-        Timed { name: case.name, goal: case.goal, net, median, harness }
+        let reads = reads.map(|reads| self::net(&reads.rounds).0);
+        Timed { name: case.name, goal: case.goal, net, median, harness, reads }
     }
 }
 
-impl Step {
-    pub(super) fn new(name: &'static str, rounds: &[(f64, f64)]) -> Step {
-        Step { name, net: net(rounds).0 }
+impl Steps {
+    pub(super) const fn of(case: &'static str) -> Steps {
+        Steps { case, steps: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, name: &'static str, rounds: &[(f64, f64)]) {
+        self.steps.push((name, net(rounds).0));
     }
 }
 
@@ -84,7 +101,7 @@ fn net(rounds: &[(f64, f64)]) -> (f64, f64) {
 impl Report {
     pub(super) fn new(
         timed: Vec<Timed>,
-        steps: Result<Vec<Step>, String>,
+        steps: Result<Vec<Steps>, String>,
         rounds: u32,
         packets: u32,
     ) -> Report {
@@ -105,10 +122,13 @@ impl Report {
                 of_goal: goal_ns.map(|goal| rounded(case.net / goal)),
                 of_base: base.map(|base| rounded(case.net / base)),
                 met: goal_ns.map(|goal| case.net <= goal),
+                reads_alone_ns: case.reads.map(rounded),
             }
         });
-        let (steps, no_steps) = match steps {
-            Ok(steps) => (step_rows(&steps, base), None),
+        let breakdown =
+            |steps: Steps| Breakdown { case: steps.case, steps: step_rows(&steps, of(steps.case)) };
+        let (breakdowns, no_steps) = match steps {
+            Ok(steps) => (steps.into_iter().map(breakdown).collect(), None),
             Err(reason) => (Vec::new(), Some(reason)),
         };
         Report {
@@ -117,13 +137,13 @@ impl Report {
             rounds,
             packets_a_round: packets,
             cases: cases.collect(),
-            steps,
+            breakdowns,
             no_steps,
         }
     }
 }
 
-fn step_rows(steps: &[Step], whole: Option<f64>) -> Vec<StepRow> {
+fn step_rows(steps: &Steps, whole: Option<f64>) -> Vec<StepRow> {
     let meaning = |name: &'static str| match name {
         "step_enter" => "call, books",
         "step_parse" => "headers",
@@ -134,7 +154,7 @@ fn step_rows(steps: &[Step], whole: Option<f64>) -> Vec<StepRow> {
     };
     let mut before = 0.0;
     let whole = whole.map(|net| ("counts", net));
-    let all = steps.iter().map(|step| (meaning(step.name), step.net)).chain(whole);
+    let all = steps.steps.iter().map(|(name, net)| (meaning(name), *net)).chain(whole);
     let row = |(name, net): (&'static str, f64)| {
         let row = StepRow { name, net_ns: rounded(net - before), until_here_ns: rounded(net) };
         before = net;
@@ -174,17 +194,26 @@ pub(super) fn table(report: &Report, screen: &mut Screen) -> io::Result<()> {
     }
     columns.write(screen)?;
     writeln!(screen)?;
+    for row in &report.cases {
+        if let Some(reads) = row.reads_alone_ns {
+            let name = row.name;
+            writeln!(
+                screen,
+                "{name}: the reads that follow from one another take {reads:.0} ns by themselves\n"
+            )?;
+        }
+    }
     if let Some(reason) = &report.no_steps {
         return writeln!(screen, "No breakdown by steps: {reason}");
     }
-    writeln!(screen, "{MANY_FLOWS}, step by step:\n")?;
-    let mut columns = Columns::new([("", Align::Left), ("ns", Align::Right), ("so far", Align::Right)]);
-    for step in &report.steps {
-        columns.row([
-            step.name.to_owned(),
-            format!("{:.1}", step.net_ns),
-            format!("{:.1}", step.until_here_ns),
-        ]);
+    let Some(first) = report.breakdowns.first() else { return Ok(()) };
+    writeln!(screen, "Step by step, and so far:\n")?;
+    let head = report.breakdowns.iter().flat_map(|of| [(of.case, Align::Right), ("", Align::Right)]);
+    let mut columns = Columns::new(std::iter::once(("", Align::Left)).chain(head));
+    for (number, step) in first.steps.iter().enumerate() {
+        let cells = report.breakdowns.iter().filter_map(|of| of.steps.get(number));
+        let cells = cells.flat_map(|step| [step.net_ns, step.until_here_ns].map(|ns| format!("{ns:.1}")));
+        columns.row(std::iter::once(step.name.to_owned()).chain(cells));
     }
     columns.write(screen)
 }

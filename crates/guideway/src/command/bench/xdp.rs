@@ -15,9 +15,10 @@ use guideway_xdp::{Action, Balancer};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::cases::{self, Case};
-use super::show::{Report, Step, Timed};
+use super::failed;
+use super::reads::Reads;
+use super::show::{self, Report, Timed};
 use super::world::{Group, fill};
-use super::{failed, show};
 use crate::failure::{Failure, Outcome};
 use crate::screen::Screen;
 
@@ -41,6 +42,9 @@ pub(crate) struct Args {
     /// Fewer rounds
     #[arg(long)]
     quick: bool,
+    /// Only the cases whose names contain this
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
@@ -61,10 +65,20 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     stay_on_this_cpu().map_err(|error| Failure::failed(format_args!("can't stay on one CPU: {error}")))?;
     let ordinary = Limits::default();
     let large = Limits { services: 10_001, backends: 110_000, slots: 11_300_000, ..ordinary };
-    let mut timed = Vec::new();
-    let steps = bench(&cases::ordinary_groups(), &cases::ordinary(), ordinary, rounds, true, &mut timed)?;
-    drop(bench(&cases::ordinary_groups(), &cases::flood(), ordinary, rounds, false, &mut timed)?);
-    drop(bench(&cases::large_groups(), &cases::large(), large, rounds, false, &mut timed)?);
+    let cases = |all: Vec<Case>| -> Vec<Case> {
+        let wanted = |case: &Case| args.only.as_ref().is_none_or(|text| case.name.contains(text));
+        all.into_iter().filter(wanted).collect()
+    };
+    let (mut timed, mut steps) = (Vec::new(), Ok(Vec::new()));
+    for (groups, cases, limits) in [
+        (cases::ordinary_groups(), cases(cases::ordinary()), ordinary),
+        (cases::ordinary_groups(), cases(cases::flood()), ordinary),
+        (cases::large_groups(), cases(cases::large()), large),
+    ] {
+        if !cases.is_empty() {
+            bench(&groups, &cases, limits, rounds, &mut timed, &mut steps)?;
+        }
+    }
     let report = Report::new(timed, steps, rounds * TURNS, PACKETS);
     if args.json {
         screen.json(&report)?;
@@ -80,19 +94,22 @@ struct Lane<'a> {
     case: &'a Case,
     with: Harness,
     without: Harness,
+    reads: Option<Reads>,
     /// Nanoseconds a packet of each round, with the program and without.
     rounds: Vec<(f64, f64)>,
 }
 
+/// Times these cases over a balancer of their own, and adds what came out; where a case cannot be timed step by step,
+/// why.
 fn bench(
     groups: &[Group],
     cases: &[Case],
     limits: Limits,
     rounds: u32,
-    with_steps: bool,
     timed: &mut Vec<Timed>,
-) -> Result<Result<Vec<Step>, String>, Failure> {
-    let pins = if with_steps { Pinned::new() } else { Err(String::new()) };
+    breakdowns: &mut Result<Vec<show::Steps>, String>,
+) -> Result<(), Failure> {
+    let pins = if cases.iter().any(|case| case.by_steps) { Pinned::new() } else { Err(String::new()) };
     let balancer = match &pins {
         Ok(pins) => Balancer::load_pinned(&limits, FLOW_KEY, &pins.0),
         Err(_) => Balancer::load(&limits, FLOW_KEY),
@@ -103,20 +120,24 @@ fn bench(
     let mut lanes = Vec::new();
     for case in cases {
         twin.compare(&balancer, case)?;
-        let with = Harness::before(&balancer, &case.course).map_err(failed)?;
-        let without = Harness::before_nothing(&case.course).map_err(failed)?;
-        lanes.push(Lane { case, with, without, rounds: Vec::new() });
+        let reads = (!case.reads.is_empty()).then(|| Reads::new(case.reads));
+        let lane = Lane::new(case, Harness::before(&balancer, &case.course).map_err(failed)?)?;
+        lanes.push(Lane { reads, ..lane });
     }
     let steps = match &pins {
         Ok(pins) => Steps::load(&pins.0).map_err(|error| error.to_string()),
         Err(reason) => Err(reason.clone()),
     };
     let mut step_lanes = Vec::new();
-    if let (Ok(steps), Some(first)) = (&steps, cases.iter().find(|case| case.name == cases::MANY_FLOWS)) {
-        for name in Steps::NAMES {
-            let with = steps.until(name, &first.course).map_err(failed)?;
-            let without = Harness::before_nothing(&first.course).map_err(failed)?;
-            step_lanes.push((name, Lane { case: first, with, without, rounds: Vec::new() }));
+    for case in cases.iter().filter(|case| case.by_steps) {
+        match &steps {
+            Ok(steps) => {
+                for name in Steps::NAMES {
+                    let with = steps.until(name, &case.course).map_err(failed)?;
+                    step_lanes.push((name, Lane::new(case, with)?));
+                }
+            }
+            Err(reason) => *breakdowns = Err(reason.clone()),
         }
     }
     let progress = ProgressBar::new(u64::from(rounds)).with_style(
@@ -131,6 +152,7 @@ fn bench(
     for _ in 0..rounds {
         for lane in &mut lanes {
             lane.time(&balancer)?;
+            lane.reads.iter_mut().for_each(Reads::time);
         }
         for (_, lane) in &mut step_lanes {
             lane.time_alone(&balancer)?;
@@ -138,11 +160,24 @@ fn bench(
         progress.inc(1);
     }
     progress.finish_and_clear();
-    timed.extend(lanes.iter().map(|lane| Timed::new(lane.case, &lane.rounds)));
-    Ok(steps.map(|_| step_lanes.iter().map(|(name, lane)| Step::new(name, &lane.rounds)).collect()))
+    timed.extend(lanes.iter().map(|lane| Timed::new(lane.case, &lane.rounds, lane.reads.as_ref())));
+    if let Ok(breakdowns) = breakdowns {
+        for of_case in step_lanes.chunk_by(|(_, one), (_, other)| std::ptr::eq(one.case, other.case)) {
+            let Some((_, first)) = of_case.first() else { continue };
+            let mut steps = show::Steps::of(first.case.name);
+            of_case.iter().for_each(|(name, lane)| steps.push(name, &lane.rounds));
+            breakdowns.push(steps);
+        }
+    }
+    Ok(())
 }
 
-impl Lane<'_> {
+impl<'a> Lane<'a> {
+    fn new(case: &'a Case, with: Harness) -> Result<Lane<'a>, Failure> {
+        let without = Harness::before_nothing(&case.course).map_err(failed)?;
+        Ok(Lane { case, with, without, reads: None, rounds: Vec::new() })
+    }
+
     /// One round, with proof that all packets went the way that was meant.
     fn time(&mut self, balancer: &Balancer) -> Result<(), Failure> {
         let before = balancer.totals();
