@@ -66,9 +66,13 @@ pub(super) struct ConfigText(pub(super) String);
 
 impl Body for ConfigText {
     fn read(bytes: &[u8]) -> Result<Self, Refusal> {
-        String::from_utf8(bytes.to_vec())
-            .map(Self)
-            .map_err(|error| Refusal::bad(format!("the configuration is not UTF-8: {error}")))
+        let text = String::from_utf8(bytes.to_vec())
+            .map_err(|error| Refusal::bad(format!("the configuration is not UTF-8: {error}")))?;
+        if text.trim().is_empty() {
+            let detail = "the body is empty: a configuration (TOML) is wanted; one without services has a comment at least";
+            return Err(Refusal::new(Kind::BadBody, detail));
+        }
+        Ok(Self(text))
     }
 
     fn tell(bytes: &[u8]) -> Option<String> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,6 +51,12 @@ pub enum ApiError {
         /// What the system said.
         error: io::Error,
     },
+    /// Something else lies there.
+    #[error("{} is there and is no socket: give another place with --socket, or move it away", path.display())]
+    NoSocket {
+        /// What lies there.
+        path: PathBuf,
+    },
     /// TCP without a token.
     #[error("--listen needs a token: name a file that holds one with --token-file or --read-token-file")]
     NoToken,
@@ -84,6 +90,9 @@ pub enum ApiError {
 
 /// The least that a token has, characters.
 const MIN_TOKEN: usize = 16;
+
+/// So much of its file is read, bytes.
+const MAX_TOKEN: u64 = 1 << 12;
 
 /// What a token's file must not allow: its group to write it, and everybody else anything.
 const NOT_ALLOWED: u32 = 0o027;
@@ -171,7 +180,10 @@ fn unix(path: &Path, mode: u32, patience: &mut Patience) -> Result<UnixListener,
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         fs::create_dir_all(parent).map_err(failed)?;
     }
-    if path.exists() {
+    if let Ok(there) = fs::symlink_metadata(path) {
+        if !there.file_type().is_socket() {
+            return Err(ApiError::NoSocket { path: path.to_path_buf() });
+        }
         let is_free = || match UnixStream::connect(path) {
             Ok(_) => Err(ApiError::Taken { path: path.to_path_buf() }),
             Err(_) => Ok(()),
@@ -209,14 +221,14 @@ fn tokens(options: &ApiOptions) -> Result<Vec<(String, Role)>, ApiError> {
 /// The token that a file holds.
 fn token(path: &Path) -> Result<String, ApiError> {
     let unreadable = |error| ApiError::Token { path: path.to_path_buf(), error };
-    let mut file = fs::File::open(path).map_err(unreadable)?;
+    let file = fs::File::open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     let mode = metadata.permissions().mode() & 0o777;
     if metadata.is_file() && mode & NOT_ALLOWED != 0 {
         return Err(ApiError::OpenToken { path: path.to_path_buf(), mode });
     }
     let mut text = String::new();
-    file.read_to_string(&mut text).map_err(unreadable)?;
+    file.take(MAX_TOKEN).read_to_string(&mut text).map_err(unreadable)?;
     let token = text.trim();
     if token.chars().count() < MIN_TOKEN {
         return Err(ApiError::WeakToken { path: path.to_path_buf() });
@@ -236,6 +248,24 @@ mod tests {
         let beside = |path: &str| readers_socket(Path::new(path)).display().to_string();
         assert_eq!(beside("/run/guideway/guideway.sock"), "/run/guideway/guideway-read.sock");
         assert_eq!(beside("api"), "api-read");
+    }
+
+    #[tokio::test]
+    async fn only_a_socket_that_nobody_listens_at_is_replaced() {
+        let directory = std::env::temp_dir().join(format!("guideway-listen-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let (file, link, socket) = (directory.join("file"), directory.join("link"), directory.join("sock"));
+        fs::write(&file, "precious").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        for path in [&file, &link, &directory] {
+            let refused = unix(path, 0o600, &mut Patience::new()).unwrap_err();
+            assert!(matches!(refused, ApiError::NoSocket { .. }), "{refused}");
+        }
+        assert_eq!(fs::read_to_string(&link).unwrap(), "precious");
+        drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+        let listener = unix(&socket, 0o600, &mut Patience::new()).unwrap();
+        drop(listener);
+        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]

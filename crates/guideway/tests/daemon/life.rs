@@ -85,6 +85,12 @@ fn what_keeps_a_daemon_from_starting_is_told() {
     assert_eq!(refused.status.code(), Some(1));
     assert!(refused.stderr.contains("guideway.toml:3:1"), "{}", refused.stderr);
     bed.configure(&config("1s", &backends(3, |_| "")));
+    // What is no socket is somebody's.
+    fs::write(bed.path("api.sock"), "precious").unwrap();
+    let refused = bed.start().finish(LONG).unwrap();
+    assert!(refused.stderr.contains("is there and is no socket"), "{}", refused.stderr);
+    assert_eq!(fs::read_to_string(bed.path("api.sock")).unwrap(), "precious");
+    fs::remove_file(bed.path("api.sock")).unwrap();
     let daemon = bed.run();
     let second = bed.start().finish(LONG).unwrap();
     assert_eq!(second.status.code(), Some(1));
