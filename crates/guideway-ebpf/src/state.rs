@@ -12,7 +12,7 @@ use guideway_forward::record::directory;
 use guideway_forward::record::pace::next_window;
 use guideway_forward::record::{
     Backend, Books, Bucket, FragmentBucket, PrefixKey, QuicKey, Service, ServiceId, ServiceKey, Settings,
-    Slot, TableRef, Vip,
+    Slot, TableRef, Tally, Vip,
 };
 use guideway_forward::slot::{Choice, Spot};
 use guideway_forward::state::{Answers, Backends, Clock, Counters, Flows, Services, Slots};
@@ -31,6 +31,9 @@ use crate::opaque::{compare_exchange, opaque};
 use crate::trie::AddressKey;
 
 const NANOSECONDS: u64 = 1_000_000_000;
+
+/// The counts of so many backends stay in the caches that are near; looking for them twice would only take time.
+const NEAR: u32 = 4_096;
 
 /// Buckets of the flow table less one. The loader sets it, so the verifier takes it for a constant.
 #[unsafe(no_mangle)]
@@ -188,6 +191,15 @@ impl Counters for Kernel {
     }
 
     #[inline(always)]
+    fn expect(&self, service: ServiceId, backend: u32) {
+        if backend < NEAR {
+            return;
+        }
+        fetch(SENT.get_ptr_mut(backend));
+        fetch(SERVED.get_ptr_mut(service.0 as u32));
+    }
+
+    #[inline(always)]
     fn service(&self, service: ServiceId, bytes: u32) {
         if let Some(tally) = SERVED.get_ptr_mut(service.0 as u32) {
             // SAFETY: the value is this CPU's own.
@@ -211,6 +223,15 @@ impl Counters for Kernel {
             let count = unsafe { (*self.books).events.get_unchecked_mut(index) };
             *count = count.wrapping_add(1);
         }
+    }
+}
+
+/// Begins to read a tally, so that it is there when it is needed.
+#[inline(always)]
+fn fetch(tally: Option<*mut Tally>) {
+    if let Some(tally) = tally {
+        // SAFETY: the value is this CPU's own. Volatile, since nobody uses what is read.
+        unsafe { ptr::read_volatile(&raw const (*tally).packets) };
     }
 }
 

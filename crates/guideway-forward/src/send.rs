@@ -44,6 +44,7 @@ pub fn to_backend<P: Packet, S: Answers<P>>(
     let Some(index) = route.service.backend_index(route.local) else {
         return Err(Drop::StaleSlot.outcome());
     };
+    state.expect(route.id, index);
     let Some(backend) = Backends::backend(state, index) else {
         return Err(Drop::StaleSlot.outcome());
     };

@@ -88,6 +88,11 @@ pub trait Counters {
     /// One packet met this fate.
     fn outcome(&self, outcome: Outcome, bytes: u32);
 
+    /// What is about to be counted, if nothing keeps the packet from being sent: an engine whose counts may lie far away
+    /// can fetch them while the packet is rewritten.
+    #[inline(always)]
+    fn expect(&self, _service: ServiceId, _backend: u32) {}
+
     /// One packet was forwarded for this service.
     fn service(&self, service: ServiceId, bytes: u32);
 

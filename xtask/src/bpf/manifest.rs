@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::stack;
+use super::stack::{self, Chain};
 use super::stage::{Stage, hexadecimal};
 use super::toolchain::{FLAGS, Toolchain};
 
@@ -25,11 +25,18 @@ pub(crate) struct Manifest {
     sources: String,
     /// SHA-256 of each object.
     objects: BTreeMap<String, String>,
+    /// The longest chain of calls of each, and the stack that it takes.
+    stack: BTreeMap<String, Chain>,
 }
 
 impl Manifest {
     /// Of objects just compiled.
-    pub(crate) fn new(toolchain: &Toolchain, stage: &Stage, objects: &BTreeMap<String, Vec<u8>>) -> Manifest {
+    pub(crate) fn new(
+        toolchain: &Toolchain,
+        stage: &Stage,
+        objects: &BTreeMap<String, Vec<u8>>,
+        stack: BTreeMap<String, Chain>,
+    ) -> Manifest {
         let digest = |(name, bytes): (&String, &Vec<u8>)| (name.clone(), hexadecimal(&Sha256::digest(bytes)));
         Manifest {
             compiler: toolchain.compiler.clone(),
@@ -37,6 +44,7 @@ impl Manifest {
             flags: FLAGS.join(" "),
             sources: stage.source_hash.clone(),
             objects: objects.iter().map(digest).collect(),
+            stack,
         }
     }
 
@@ -77,7 +85,11 @@ impl Manifest {
             if hexadecimal(&Sha256::digest(&bytes)) != *digest {
                 bail!("{name} is not the object that its manifest tells of: run `cargo xtask bpf`");
             }
-            stack::deepest(&bytes)?.check(name)?;
+            let chain = stack::deepest(&bytes)?;
+            if self.stack.get(name) != Some(&chain) {
+                bail!("{name} takes other stack than its manifest tells of: run `cargo xtask bpf`");
+            }
+            chain.check(name)?;
         }
         Ok(())
     }

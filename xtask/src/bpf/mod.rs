@@ -7,6 +7,7 @@ mod stack;
 mod stage;
 mod toolchain;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -34,14 +35,16 @@ fn build(repository: &Path) -> Result<()> {
     let objects = toolchain.compile(&stage)?;
     let directory = directory(repository);
     std::fs::create_dir_all(&directory)?;
+    let mut stack = BTreeMap::new();
     for (name, bytes) in &objects {
         let path = directory.join(name);
         std::fs::write(&path, bytes).with_context(|| format!("writing {}", path.display()))?;
         let chain = stack::deepest(bytes)?;
         println!("{} ({} bytes): {chain}", path.display(), bytes.len());
         chain.check(name)?;
+        stack.insert(name.clone(), chain);
     }
-    Manifest::new(&toolchain, &stage, &objects).write(&directory)
+    Manifest::new(&toolchain, &stage, &objects, stack).write(&directory)
 }
 
 /// Compares the manifest with the sources, and the objects with a fresh build where the same compiler is at hand.

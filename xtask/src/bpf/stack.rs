@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolIndex, SymbolKind};
+use serde::{Deserialize, Serialize};
 
 /// What the kernel allows, in bytes (`MAX_BPF_STACK`).
 const ALLOWED: u32 = 512;
@@ -25,7 +26,7 @@ const ADD: u8 = 0x07;
 const FRAME_POINTER: u8 = 10;
 
 /// The longest chain of calls of an object, by what it takes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Chain {
     /// In bytes, each frame rounded up.
     pub(crate) bytes: u32,

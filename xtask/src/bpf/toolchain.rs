@@ -26,7 +26,7 @@ pub(crate) const FLAGS: [&str; 8] = [
 ];
 
 /// How to get one, for messages.
-const HELP: &str = "on Debian: apt-get install rustc-web cargo-web libstd-rust-web-dev-bpf; elsewhere: \
+const HELP: &str = "on Debian: apt-get install rustc-web cargo-web libstd-rust-web-dev-bpf rust-web-src; elsewhere: \
     rustup toolchain install nightly --component rust-src. The linker: cargo install bpf-linker --version 0.10.3 --locked";
 
 /// Where the compiler comes from.
@@ -59,6 +59,10 @@ impl Toolchain {
         if let Ok(sysroot) = output(Command::new(&rustc).args(["--print", "sysroot"]))
             && Path::new(&sysroot).join("lib/rustlib").join(TARGET).exists()
         {
+            // The lines of `core` that code was inlined from are part of the object's debug information.
+            if !Path::new(&sysroot).join("lib/rustlib/src/rust/library/core").exists() {
+                bail!("{} has no sources of `core` beside it. {HELP}", rustc.display());
+            }
             let compiler = output(Command::new(&rustc).arg("--version"))?;
             return Ok(Toolchain { source: Source::Packaged { cargo, rustc }, compiler, linker, libraries });
         }
