@@ -58,7 +58,7 @@ test('the numbers are those of the API', async () => {
     assert.match(await text('Weight'), new RegExp(`^${backend.weight}\\b`));
     assert.match(await text('Slots'), new RegExp(`^${backend.slots}\\s+${(backend.share * 100).toFixed(1)} %`));
     assert.equal(await text('Packets'), String(backend.packets_total));
-    assert.match(await text('Drain'), backend.drain ? new RegExp(`^${backend.drain.live_flows} live flows`) : /^$/);
+    assert.match(await text('Drain'), backend.drain ? new RegExp(`^${backend.drain.phase} ${backend.drain.unsettled_slots} slots\\s+for 2s cut in 29m 57s ${backend.drain.ending_flows} ending flows`) : /^$/);
   }
   for (const service of first.services) {
     const head = (await page.locator(`[data-service="${service.name}"] .head`).innerText()).replaceAll(',', '');
@@ -162,12 +162,14 @@ test('a token is asked for, kept in the tab alone, and sent', async () => {
 });
 
 test('an address leads to a service or a backend, and back', async () => {
-  const { page, close } = await consoleOf('#/service/web/backend/be4');
+  const answers = structuredClone(first);
+  Object.assign(find(answers, 'be4').drain, { phase: 'busy', live_flows: 1234 });
+  const { page, close } = await consoleOf('#/service/web/backend/be4', answers);
   const title = page.getByRole('heading', { level: 2 }).first();
   assert.equal(await title.innerText(), 'web › be4');
-  const { drain, health, next_hop } = find(first, 'be4');
+  const { health, next_hop } = find(first, 'be4');
   assert.equal(await value(page, 'Address'), '10.77.1.14');
-  assert.match(await value(page, 'Drain'), new RegExp(`^${drain.live_flows} live flows$`));
+  assert.equal(await value(page, 'Drain'), '1234 live flows');
   assert.equal(await value(page, 'Decided by'), health.reason);
   assert.equal(await value(page, 'Next hop'), next_hop.mac);
   assert.equal(await value(page, 'Weight in effect'), '0');

@@ -55,6 +55,7 @@ pub(crate) const CONSOLE: &[Asset] = assets! { "console":
     "js/backend-table.js"
     "js/command-list.js"
     "js/commands.js"
+    "js/drain.js"
     "js/events-view.js"
     "js/feed.js"
     "js/judge.js"

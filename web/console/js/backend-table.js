@@ -1,6 +1,7 @@
 // Backends of one service as a table; on a phone each row becomes a card.
 
 import { count, h } from '../../lab/js/dom.js';
+import * as drain from './drain.js';
 import { admin, complaint, health, state, weightInEffect } from './judge.js';
 import { Keyed, mark, sign, write } from './keyed.js';
 import { toBackend } from './route.js';
@@ -51,7 +52,6 @@ function row(first, rates) {
   const update = (backend) => {
     stateSign.update(state(backend));
     healthSign.update(health(backend));
-    const drain = backend.drain;
     const effect = weightInEffect(backend);
     for (const [name, text] of Object.entries({
       wanted: admin(backend),
@@ -62,8 +62,8 @@ function row(first, rates) {
       effect: effect === backend.weight ? '' : `${effect} in effect`,
       slots: count(backend.slots),
       share: share(backend.share),
-      drain: drain ? drainText(drain) : '',
-      left: drain ? `for ${age(drain.age_seconds)}${drain.cut_in_seconds === undefined ? '' : `, cut in ${age(drain.cut_in_seconds)}`}` : '',
+      drain: drain.progress(backend),
+      left: drain.detail(backend),
       rate: rate(rates().backend(backend)?.packets),
       total: count(backend.packets_total),
     })) write(texts[name], text);
@@ -77,10 +77,4 @@ function sinceText({ health: found }) {
   if (!found) return '';
   const row = found.contradicting > 0 ? `, ${found.contradicting} of ${found.needed} contradict it` : '';
   return `for ${age(found.age_seconds)}${row}${found.flapping ? ', flapping' : ''}`;
-}
-
-/** How far a drain is. */
-export function drainText({ phase, live_flows, unsettled_slots }) {
-  if (phase === 'busy') return `${count(live_flows)} live flows`;
-  return phase === 'quiet' ? `quiet, ${count(unsettled_slots)} slots` : phase;
 }

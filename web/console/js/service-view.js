@@ -1,9 +1,10 @@
 // One service with all that is known of it, and one of its backends where the address names one.
 
 import { count, h } from '../../lab/js/dom.js';
-import { backendTable, drainText } from './backend-table.js';
+import { backendTable } from './backend-table.js';
 import { commandList } from './command-list.js';
 import * as commands from './commands.js';
+import * as drain from './drain.js';
 import { admin, complaint, health, state, troubles, weightInEffect } from './judge.js';
 import { facts, write } from './keyed.js';
 import { picking } from './picking.js';
@@ -90,7 +91,7 @@ export class BackendView {
     const why = complaint(backend);
     this.#wrong.hidden = why === null;
     write(this.#wrong, `✗ ${why}`);
-    const { health: found, drain } = backend;
+    const { health: found } = backend;
     const [is, checked] = [state(backend), health(backend)];
     const now = rates.backend(backend);
     this.#facts.update([
@@ -106,7 +107,7 @@ export class BackendView {
       ['Weight', backend.weight, backend.configured_weight === undefined || backend.configured_weight === backend.weight ? '' : `${backend.configured_weight} by the configuration`],
       ['Weight in effect', weightInEffect(backend)],
       ['Slots', count(backend.slots), share(backend.share)],
-      ['Drain', drain ? drainText(drain) : null, drain ? `for ${age(drain.age_seconds)}${drain.cut_in_seconds === undefined ? '' : `, cut in ${age(drain.cut_in_seconds)}`}` : ''],
+      ['Drain', drain.progress(backend) || null, drain.detail(backend)],
       ['Packets/s', rate(now?.packets), `${rate(now?.bits)} bits/s`],
       ['Packets', count(backend.packets_total), `${count(backend.bytes_total)} bytes`],
       ['Next hop', backend.next_hop?.mac ?? 'no neighbour is known', backend.next_hop ? `by interface ${backend.next_hop.interface}` : ''],
