@@ -105,16 +105,17 @@ impl Desired {
     ) -> T {
         let before = self.overrides.clone();
         let result = change(&mut self.overrides);
-        let (before, after): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            (before.iter().map(|(who, o)| (who.clone(), *o)).collect(), self.overrides.iter().collect());
-        let differs = before
-            .keys()
-            .chain(after.keys().copied())
-            .filter(|who| before.get(*who) != after.get(*who).copied());
-        self.marked.extend(
-            differs.filter(|who| self.services.contains_key(&who.service)).map(|who| who.service.clone()),
-        );
-        self.follow_checks(board, now);
+        let known = before.iter().chain(self.overrides.iter()).map(|(who, _)| who);
+        let differs = known.filter(|who| before.of(who) != self.overrides.of(who));
+        let differs: BTreeSet<Who> =
+            differs.filter(|who| self.services.contains_key(&who.service)).cloned().collect();
+        // Who is checked follows from who may take flows, and to look at all of them takes time by their number.
+        let may_differ =
+            differs.iter().any(|who| self.may_take(&before, who) != self.may_take(&self.overrides, who));
+        self.marked.extend(differs.into_iter().map(|who| who.service));
+        if may_differ {
+            self.follow_checks(board, now);
+        }
         result
     }
 
@@ -127,6 +128,11 @@ impl Desired {
     pub fn has(&self, who: &Who) -> bool {
         let service = self.services.get(&who.service);
         service.is_some_and(|spec| spec.backends.iter().any(|backend| backend.identity == who.backend))
+    }
+
+    /// Whether a backend that is wanted is checked, unless it may take nothing.
+    pub fn is_checked(&self, who: &Who) -> bool {
+        self.checked.contains(who)
     }
 
     /// Notes that the checks changed their mind.
@@ -168,18 +174,13 @@ impl Desired {
         self.marked.extend(advanced.ramped.iter().cloned());
     }
 
-    /// Sends the frames to a backend another way, in the forwarder at once and in what is committed later.
-    pub fn set_next_hop(
-        &mut self,
-        controller: &mut Controller<impl Engine>,
-        backend: IpAddr,
-        next_hop: NextHop,
-    ) {
-        self.next_hops.insert(backend, next_hop);
-        controller.set_next_hop(backend, next_hop);
+    /// Sends the frames to backends another way, in the forwarder at once and in what is committed later.
+    pub fn set_next_hops(&mut self, controller: &mut Controller<impl Engine>, changes: &[(IpAddr, NextHop)]) {
+        self.next_hops.extend(changes.iter().copied());
+        controller.set_next_hops(&changes.iter().copied().collect());
     }
 
-    /// Sends the frames to a backend this way until [`set_next_hop`](Self::set_next_hop) says otherwise, if nothing was
+    /// Sends the frames to a backend this way until [`set_next_hops`](Self::set_next_hops) says otherwise, if nothing was
     /// said yet.
     pub fn assume_next_hop(&mut self, backend: IpAddr, next_hop: NextHop) {
         self.next_hops.entry(backend).or_insert(next_hop);
@@ -245,6 +246,9 @@ impl Desired {
                 backend.tunnel.next_hop = *next_hop;
             }
         }
+        if !board.is_ramping() {
+            return Some(spec);
+        }
         let step = |backend: &BackendSpec| {
             let takes_flows = backend.admin == Admin::Active && backend.weight > 0;
             takes_flows.then(|| board.ramp_step(&who(service, backend), now)).flatten()
@@ -268,6 +272,16 @@ impl Desired {
             None if self.checked.contains(&who) => Health::NeverPassed,
             None => Health::Unchecked,
         }
+    }
+
+    /// Whether a backend may take flows under these overrides.
+    fn may_take(&self, overrides: &Overrides, who: &Who) -> bool {
+        let said = overrides.of(who).admin.map(Admin::from);
+        let configured = || {
+            let backends = &self.services.get(&who.service)?.backends;
+            backends.iter().find(|backend| backend.identity == who.backend).map(|backend| backend.admin)
+        };
+        said.or_else(configured) != Some(Admin::Disabled)
     }
 
     /// Backends that may take nothing are not checked; when they may again, they have to pass first.

@@ -94,6 +94,16 @@ pub struct Drain {
     ended: Option<Instant>,
 }
 
+impl Drain {
+    /// How many live flows were seen when it was looked at last.
+    pub fn live_flows(&self) -> u32 {
+        match self.phase {
+            Phase::Busy { live_flows, .. } | Phase::Cut { live_flows } => live_flows,
+            Phase::Quiet { .. } | Phase::Done => 0,
+        }
+    }
+}
+
 /// Something that operators, waiting commands and the controller want to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DrainEvent {

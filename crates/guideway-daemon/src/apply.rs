@@ -37,6 +37,7 @@ impl Shell<'_> {
     fn take(&mut self, source: Source, config: Config) -> Result<(), Refused> {
         self.core.reconfigure(config, Instant::now())?;
         self.follower.follow(self.core.backends());
+        self.taken += 1;
         self.source = source;
         let now = SystemTime::now();
         self.core.about.taken_at = now;
@@ -91,8 +92,7 @@ impl Shell<'_> {
     /// Takes a configuration from a request.
     pub(crate) fn apply(&mut self, ask: ApplyAsk) -> Result<Applied, Refusal> {
         let name = self.options.config.display().to_string();
-        let source = Source::new(name, ask.text);
-        let config = config::parse(&source).map_err(|problems| Refusal::bad_config(&problems))?;
+        let (source, config) = (Source::new(name, ask.text), *ask.config?);
         let plan = plan(&self.core, &config, Instant::now());
         let before = self.before();
         let for_good = ask.confirm_within.is_none();

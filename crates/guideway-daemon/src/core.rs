@@ -9,6 +9,8 @@
 //! [`COMMIT_EVERY`], so that whatever flaps costs no more than that.
 
 mod drains;
+#[cfg(test)]
+mod flapping;
 mod next_hops;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -353,7 +355,7 @@ impl Core {
         wanted.chain(self.desired.leaving()).collect()
     }
 
-    /// When [`advance`](Self::advance) has something to do.
+    /// When [`rounds`](Self::rounds) or [`advance`](Self::advance) has something to do.
     pub(crate) fn next_due(&self) -> Instant {
         let commit = self.commit_due();
         [self.board.next_due(), self.drains.next_due(), commit, self.drift.due(), Some(self.tick_at)]
@@ -368,11 +370,17 @@ impl Core {
         self.desired.is_marked().then(|| rested.max(self.retry_at).unwrap_or(self.tick_at - TICK_EVERY))
     }
 
-    /// Does what is due; the rounds of checks that are to be asked now.
-    pub(crate) fn advance(&mut self, now: Instant) -> Vec<Round> {
+    /// The rounds of checks that are to be asked now: at once, since their time runs. What else is due comes after, by
+    /// [`advance`](Self::advance).
+    pub(crate) fn rounds(&mut self, now: Instant) -> Vec<Round> {
         let advanced = self.board.advance(now);
         self.desired.note_advanced(&advanced);
         self.note_changes(&advanced.changes);
+        advanced.rounds
+    }
+
+    /// Does what is due, but for checks.
+    pub(crate) fn advance(&mut self, now: Instant) {
         if self.drains.next_due().is_some_and(|due| due <= now) {
             self.look_at_drains(now);
         }
@@ -383,7 +391,6 @@ impl Core {
         if self.commit_due().is_some_and(|due| due <= now) {
             self.commit(now);
         }
-        advanced.rounds
     }
 
     /// Takes what came of a round.

@@ -60,32 +60,7 @@ impl Api {
         let failed = |error: &dyn std::fmt::Display| error.to_string();
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| failed(&e))?;
-        let config = config::parse(&Source::new("<built in>", CONFIG)).map_err(|e| failed(&e))?;
-        let memory = Memory::try_new(limits::of(&config), [1, 2]).map_err(|e| failed(&e))?;
-        let now = SystemTime::now();
-        let about = About {
-            interfaces_are_given: true,
-            is_ending: false,
-            started_at: now,
-            taken_at: now,
-            engine: "soft",
-            interfaces: Vec::new(),
-            tunnel_probes: false,
-            config: ConfigStatus {
-                source: "<built in>".to_owned(),
-                taken_at: String::new(),
-                last_reload_successful: true,
-                last_reload_error: None,
-                confirm_by: None,
-            },
-            address: None,
-            places: Vec::new(),
-            faults: Vec::new(),
-        };
-        let controller = Controller::new(Plane::Soft(Arc::new(memory)));
-        let now = Instant::now();
-        let mut core = Core::new(config, controller, Board::new(1), Overrides::default(), about, now);
-        core.begin(now).map_err(|e| failed(&e))?;
+        let core = core(CONFIG, Instant::now())?;
         let (sender, work) = mpsc::channel(1);
         let router = router(Loop::new(sender), Door::Socket(Role::Operator));
         Ok(Self { runtime, router, work, core })
@@ -152,6 +127,37 @@ impl Api {
             assert!(!problem.detail.is_empty() && problem.status == status.as_u16(), "{told}: {problem:?}");
         }
     }
+}
+
+/// The core of a daemon over memory, with this configuration in force.
+pub(crate) fn core(text: &str, now: Instant) -> Result<Core, String> {
+    let failed = |error: &dyn std::fmt::Display| error.to_string();
+    let config = config::parse(&Source::new("<built in>", text)).map_err(|e| failed(&e))?;
+    let memory = Memory::try_new(limits::of(&config), [1, 2]).map_err(|e| failed(&e))?;
+    let started_at = SystemTime::now();
+    let about = About {
+        interfaces_are_given: true,
+        is_ending: false,
+        started_at,
+        taken_at: started_at,
+        engine: "soft",
+        interfaces: Vec::new(),
+        tunnel_probes: false,
+        config: ConfigStatus {
+            source: "<built in>".to_owned(),
+            taken_at: String::new(),
+            last_reload_successful: true,
+            last_reload_error: None,
+            confirm_by: None,
+        },
+        address: None,
+        places: Vec::new(),
+        faults: Vec::new(),
+    };
+    let controller = Controller::new(Plane::Soft(Arc::new(memory)));
+    let mut core = Core::new(config, controller, Board::new(1), Overrides::default(), about, now);
+    core.begin(now).map_err(|e| failed(&e))?;
+    Ok(core)
 }
 
 /// Files are no part of this.

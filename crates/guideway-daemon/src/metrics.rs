@@ -3,14 +3,23 @@
 //! Labels are names of services and backends, and words of this program: their number is bounded by the configuration,
 //! and none of them is a client's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::{Display, Write};
-use std::time::{Instant, SystemTime};
+use std::sync::Arc;
+use std::time::SystemTime;
 
+use guideway_control::Engine;
+use guideway_control::config;
+use guideway_control::controller::{Outline, remembered_flows};
+use guideway_control::health::{Verdict, Who};
 use guideway_forward::outcome::Kind;
+use guideway_forward::record::flow::ENTRIES;
+use guideway_soft::Count;
 
-use crate::api::view;
+use crate::api::model::Interface;
+use crate::api::{Places, view};
 use crate::core::Core;
+use crate::engine::Plane;
 
 /// How the text is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,190 +56,298 @@ impl Format {
     }
 }
 
-/// Everything, at this moment.
-pub(crate) fn text(core: &Core, now: Instant, format: Format) -> String {
-    let mut page = Page { format, text: String::new() };
-    let totals = core.controller.engine().totals();
-    let version = env!("CARGO_PKG_VERSION");
-    let engine = core.about.engine;
-    page.family("guideway_build", "info", "The program's version and its engine.");
-    page.sample("guideway_build_info", &[("version", version), ("engine", engine)], 1);
-    page.family("guideway_start_time_seconds", "gauge", "When the daemon started, since 1970.");
-    page.sample("guideway_start_time_seconds", &[], unix(core.about.started_at));
-
-    page.family("guideway_packets_received", "counter", "Packets that came in.");
-    page.sample("guideway_packets_received_total", &[], totals.received.packets);
-    page.family("guideway_bytes_received", "counter", "Bytes that came in.");
-    page.sample("guideway_bytes_received_total", &[], totals.received.bytes);
-    for (family, kind, help) in [
-        ("guideway_packets_forwarded", Kind::Forwarded, "Packets that were sent to a backend."),
-        ("guideway_packets_answered", Kind::Answered, "Packets that were answered to the client, by reason."),
-        ("guideway_packets_passed", Kind::Passed, "Packets that were left to the host, by reason."),
-        ("guideway_drops", Kind::Dropped, "Packets that were dropped, by reason."),
-    ] {
-        page.family(family, "counter", help);
-        let name = format!("{family}_total");
-        for (outcome, count) in totals.outcomes().filter(|(outcome, _)| outcome.kind() == kind) {
-            let reason = outcome.as_str().trim_start_matches(kind.as_str()).trim_start_matches('_');
-            let labels: &[_] = if kind == Kind::Forwarded { &[] } else { &[("reason", reason)] };
-            page.sample(&name, labels, count.packets);
-        }
-    }
-    page.family("guideway_events", "counter", "What happened on the packet path beside the fate of packets.");
-    for (event, count) in totals.events() {
-        page.sample("guideway_events_total", &[("event", event.as_str())], count);
-    }
-    let status = view::status(core, now);
-    page.family("guideway_flow_table_entries", "gauge", "Live flows that are remembered.");
-    page.sample("guideway_flow_table_entries", &[], status.flow_table.entries);
-    page.family("guideway_flow_table_capacity", "gauge", "Flows that can be remembered.");
-    page.sample("guideway_flow_table_capacity", &[], status.flow_table.capacity);
-
-    services(&mut page, core, now);
-
-    page.family(
-        "guideway_config_last_reload_successful",
-        "gauge",
-        "Whether the last try to read a configuration succeeded.",
-    );
-    let successful = u8::from(core.about.config.last_reload_successful);
-    page.sample("guideway_config_last_reload_successful", &[], successful);
-    page.family(
-        "guideway_config_last_reload_success_timestamp_seconds",
-        "gauge",
-        "When a configuration was taken last, since 1970.",
-    );
-    page.sample("guideway_config_last_reload_success_timestamp_seconds", &[], unix(core.about.taken_at));
-    page.family("guideway_drains", "gauge", "Drains under way.");
-    page.sample("guideway_drains", &[], status.drains);
-    page.family(
-        "guideway_drift_repairs",
-        "counter",
-        "What somebody else changed in the forwarder and was put right.",
-    );
-    for (kind, count) in core.drift.repairs() {
-        page.sample("guideway_drift_repairs_total", &[("kind", kind)], count);
-    }
-    page.family("guideway_xdp_mode", "gauge", "How packets are read at an interface: 1 for the mode it has.");
-    for port in &core.about.interfaces {
-        let labels = [("interface", port.name.as_str()), ("mode", port.mode.as_str())];
-        page.sample("guideway_xdp_mode", &labels, 1);
-    }
-    page.family(
-        "guideway_interface_forwarding",
-        "gauge",
-        "Whether packets are read at an interface: 0 where the program was taken away and cannot be put back.",
-    );
-    for port in &core.about.interfaces {
-        let forwarding = u8::from(port.lost.is_none());
-        page.sample("guideway_interface_forwarding", &[("interface", port.name.as_str())], forwarding);
-    }
-    page.family(
-        "guideway_audit_lost",
-        "counter",
-        "Changes that the audit log's file lacks, as it could not be written.",
-    );
-    page.sample("guideway_audit_lost_total", &[], core.audit.lost);
-    page.family("guideway_api_connections", "gauge", "Connections to the API, by way in.");
-    for places in &core.about.places {
-        page.sample("guideway_api_connections", &[("door", places.door)], places.open());
-    }
-    page.family(
-        "guideway_api_connections_refused",
-        "counter",
-        "Connections to the API that were turned away, since too many were open.",
-    );
-    for places in &core.about.places {
-        page.sample("guideway_api_connections_refused_total", &[("door", places.door)], places.turned_away());
-    }
-    page.finish()
+/// What is measured at one moment. It is taken on the daemon's loop, in little time; counters are read and the text is
+/// written elsewhere.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    plane: Plane,
+    started_at: SystemTime,
+    taken_at: SystemTime,
+    last_reload_successful: bool,
+    interfaces: Vec<Interface>,
+    drains: u64,
+    repairs: Vec<(&'static str, u64)>,
+    services: Vec<Outline>,
+    /// What there is to say of backends beside that, in their order.
+    backends: Vec<Said>,
+    audit_lost: u64,
+    places: Vec<Arc<Places>>,
 }
 
-fn services(page: &mut Page, core: &Core, now: Instant) {
-    let services = view::services(core, None, now);
-    page.family("guideway_service_packets", "counter", "Packets forwarded for a service.");
-    for service in &services {
-        page.sample("guideway_service_packets_total", &[("service", &service.name)], service.packets_total);
+/// What the core says of a backend.
+#[derive(Debug)]
+struct Said {
+    weight: u32,
+    drain_flows: u32,
+    /// Whether its checks pass, if it is checked.
+    up: Option<bool>,
+}
+
+impl Reading {
+    /// Everything, at this moment.
+    pub(crate) fn take(core: &Core) -> Self {
+        let services = core.controller.outlines();
+        let backends = said(core, &services);
+        Self {
+            plane: core.controller.engine().clone(),
+            started_at: core.about.started_at,
+            taken_at: core.about.taken_at,
+            last_reload_successful: core.about.config.last_reload_successful,
+            interfaces: core.about.interfaces.clone(),
+            drains: view::drains_under_way(core),
+            repairs: core.drift.repairs().collect(),
+            services,
+            backends,
+            audit_lost: core.audit.lost,
+            places: core.about.places.clone(),
+        }
     }
-    page.family("guideway_service_bytes", "counter", "Bytes forwarded for a service, as they came in.");
-    for service in &services {
-        page.sample("guideway_service_bytes_total", &[("service", &service.name)], service.bytes_total);
+
+    /// It as text.
+    pub(crate) fn text(&self, format: Format) -> String {
+        let mut page = Page { format, text: String::new() };
+        self.forwarder(&mut page);
+        self.services(&mut page);
+        self.backends(&mut page);
+        self.daemon(&mut page);
+        page.finish()
     }
-    page.family("guideway_service_eligible_backends", "gauge", "Backends that take new flows.");
-    for service in &services {
-        page.sample("guideway_service_eligible_backends", &[("service", &service.name)], service.eligible);
+
+    fn forwarder(&self, page: &mut Page) {
+        let totals = self.plane.totals();
+        let version = env!("CARGO_PKG_VERSION");
+        let engine = self.plane.name();
+        page.family("guideway_build", "info", "The program's version and its engine.");
+        page.sample("guideway_build_info", &[("version", version), ("engine", engine)], 1);
+        page.family("guideway_start_time_seconds", "gauge", "When the daemon started, since 1970.");
+        page.sample("guideway_start_time_seconds", &[], unix(self.started_at));
+
+        page.family("guideway_packets_received", "counter", "Packets that came in.");
+        page.sample("guideway_packets_received_total", &[], totals.received.packets);
+        page.family("guideway_bytes_received", "counter", "Bytes that came in.");
+        page.sample("guideway_bytes_received_total", &[], totals.received.bytes);
+        for (family, kind, help) in [
+            ("guideway_packets_forwarded", Kind::Forwarded, "Packets that were sent to a backend."),
+            (
+                "guideway_packets_answered",
+                Kind::Answered,
+                "Packets that were answered to the client, by reason.",
+            ),
+            ("guideway_packets_passed", Kind::Passed, "Packets that were left to the host, by reason."),
+            ("guideway_drops", Kind::Dropped, "Packets that were dropped, by reason."),
+        ] {
+            page.family(family, "counter", help);
+            let name = format!("{family}_total");
+            for (outcome, count) in totals.outcomes().filter(|(outcome, _)| outcome.kind() == kind) {
+                let reason = outcome.as_str().trim_start_matches(kind.as_str()).trim_start_matches('_');
+                let labels: &[_] = if kind == Kind::Forwarded { &[] } else { &[("reason", reason)] };
+                page.sample(&name, labels, count.packets);
+            }
+        }
+        page.family(
+            "guideway_events",
+            "counter",
+            "What happened on the packet path beside the fate of packets.",
+        );
+        for (event, count) in totals.events() {
+            page.sample("guideway_events_total", &[("event", event.as_str())], count);
+        }
+        page.family("guideway_flow_table_entries", "gauge", "Live flows that are remembered.");
+        let many = remembered_flows(&self.plane, self.services.iter().map(|service| service.id));
+        page.sample("guideway_flow_table_entries", &[], many);
+        page.family("guideway_flow_table_capacity", "gauge", "Flows that can be remembered.");
+        page.sample("guideway_flow_table_capacity", &[], self.plane.flows().len() * ENTRIES);
     }
-    page.family(
+
+    fn services(&self, page: &mut Page) {
+        let counts: Vec<Count> =
+            self.services.iter().map(|service| self.plane.service_count(service.id)).collect();
+        page.family("guideway_service_packets", "counter", "Packets forwarded for a service.");
+        for (service, count) in self.services.iter().zip(&counts) {
+            page.sample("guideway_service_packets_total", &[("service", &service.name)], count.packets);
+        }
+        page.family("guideway_service_bytes", "counter", "Bytes forwarded for a service, as they came in.");
+        for (service, count) in self.services.iter().zip(&counts) {
+            page.sample("guideway_service_bytes_total", &[("service", &service.name)], count.bytes);
+        }
+        for (family, kind, help, value) in OF_SERVICES {
+            page.family(family, kind, help);
+            let name = sample_name(family, kind);
+            for service in &self.services {
+                page.sample(&name, &[("service", &service.name)], value(service));
+            }
+        }
+    }
+
+    fn backends(&self, page: &mut Page) {
+        // A backend that left and one that took its name have one series: both counted for that name.
+        let mut backends: BTreeMap<(&str, &str), [f64; 5]> = BTreeMap::new();
+        let mut healthy: BTreeMap<(&str, &str), u8> = BTreeMap::new();
+        let all = self
+            .services
+            .iter()
+            .flat_map(|service| service.backends.iter().map(|backend| (service.name.as_str(), backend)));
+        for ((service, backend), said) in all.zip(&self.backends) {
+            let key = (service, backend.identity.as_str());
+            let count = backend.counter.read(&self.plane);
+            let [packets, bytes, slots, weight, flows] = backends.entry(key).or_default();
+            *packets += count.packets as f64;
+            *bytes += count.bytes as f64;
+            *slots += f64::from(backend.slots);
+            *weight += f64::from(said.weight);
+            *flows += f64::from(said.drain_flows);
+            if let Some(up) = said.up {
+                healthy.insert(key, u8::from(up));
+            }
+        }
+        for (place, family, kind, help) in [
+            (0, "guideway_backend_packets", "counter", "Packets forwarded to a backend."),
+            (1, "guideway_backend_bytes", "counter", "Bytes forwarded to a backend, as they came in."),
+            (2, "guideway_backend_slots", "gauge", "Slots that give a backend new flows."),
+            (3, "guideway_backend_weight", "gauge", "The weight by configuration and operators."),
+            (4, "guideway_backend_drain_flows", "gauge", "Live flows on a backend that drains."),
+        ] {
+            page.family(family, kind, help);
+            let name = sample_name(family, kind);
+            for ((service, backend), values) in &backends {
+                page.sample(&name, &[("service", service), ("backend", backend)], values[place]);
+            }
+        }
+        page.family("guideway_backend_health", "gauge", "1 where the checks of a backend pass, else 0.");
+        for ((service, backend), up) in &healthy {
+            page.sample("guideway_backend_health", &[("service", service), ("backend", backend)], up);
+        }
+    }
+
+    fn daemon(&self, page: &mut Page) {
+        page.family(
+            "guideway_config_last_reload_successful",
+            "gauge",
+            "Whether the last try to read a configuration succeeded.",
+        );
+        let successful = u8::from(self.last_reload_successful);
+        page.sample("guideway_config_last_reload_successful", &[], successful);
+        page.family(
+            "guideway_config_last_reload_success_timestamp_seconds",
+            "gauge",
+            "When a configuration was taken last, since 1970.",
+        );
+        page.sample("guideway_config_last_reload_success_timestamp_seconds", &[], unix(self.taken_at));
+        page.family("guideway_drains", "gauge", "Drains under way.");
+        page.sample("guideway_drains", &[], self.drains);
+        page.family(
+            "guideway_drift_repairs",
+            "counter",
+            "What somebody else changed in the forwarder and was put right.",
+        );
+        for (kind, count) in &self.repairs {
+            page.sample("guideway_drift_repairs_total", &[("kind", kind)], count);
+        }
+        page.family(
+            "guideway_xdp_mode",
+            "gauge",
+            "How packets are read at an interface: 1 for the mode it has.",
+        );
+        for port in &self.interfaces {
+            let labels = [("interface", port.name.as_str()), ("mode", port.mode.as_str())];
+            page.sample("guideway_xdp_mode", &labels, 1);
+        }
+        page.family(
+            "guideway_interface_forwarding",
+            "gauge",
+            "Whether packets are read at an interface: 0 where the program was taken away and cannot be put back.",
+        );
+        for port in &self.interfaces {
+            let forwarding = u8::from(port.lost.is_none());
+            page.sample("guideway_interface_forwarding", &[("interface", port.name.as_str())], forwarding);
+        }
+        page.family(
+            "guideway_audit_lost",
+            "counter",
+            "Changes that the audit log's file lacks, as it could not be written.",
+        );
+        page.sample("guideway_audit_lost_total", &[], self.audit_lost);
+        page.family("guideway_api_connections", "gauge", "Connections to the API, by way in.");
+        for places in &self.places {
+            page.sample("guideway_api_connections", &[("door", places.door)], places.open());
+        }
+        page.family(
+            "guideway_api_connections_refused",
+            "counter",
+            "Connections to the API that were turned away, since too many were open.",
+        );
+        for places in &self.places {
+            let labels = [("door", places.door)];
+            page.sample("guideway_api_connections_refused_total", &labels, places.turned_away());
+        }
+    }
+}
+
+/// What is known of a service: the family, its kind, what it is, and how it is read.
+type OfService = (&'static str, &'static str, &'static str, fn(&Outline) -> u64);
+
+const OF_SERVICES: [OfService; 6] = [
+    ("guideway_service_eligible_backends", "gauge", "Backends that take new flows.", Outline::eligible),
+    (
         "guideway_service_last_resort",
         "gauge",
         "Whether backends are used although every check fails.",
-    );
-    for service in &services {
-        page.sample(
-            "guideway_service_last_resort",
-            &[("service", &service.name)],
-            u8::from(service.last_resort),
-        );
+        |service| u64::from(service.last_resort),
+    ),
+    (
+        "guideway_service_unsettled_slots",
+        "gauge",
+        "Slots on which older flows may be elsewhere.",
+        |service| u64::from(service.unsettled),
+    ),
+    ("guideway_table_slots_moved", "counter", "Slots that changes have moved to another owner.", |service| {
+        service.churn.moved
+    }),
+    (
+        "guideway_table_slots_moved_needlessly",
+        "counter",
+        "Slots that changes have moved although nothing asked for it.",
+        |service| service.churn.needless,
+    ),
+    ("guideway_table_generation", "gauge", "The number of the committed table.", |service| {
+        u64::from(service.generation)
+    }),
+];
+
+/// What the samples of a family are called.
+fn sample_name(family: &str, kind: &str) -> String {
+    if kind == "counter" { format!("{family}_total") } else { family.to_owned() }
+}
+
+/// What the core says of each backend.
+fn said(core: &Core, services: &[Outline]) -> Vec<Said> {
+    let mut drain_flows: HashMap<Who, u32> = HashMap::new();
+    for (key, drain) in core.drains.iter() {
+        let who = Who { service: key.service.clone(), backend: key.backend.clone() };
+        *drain_flows.entry(who).or_default() += drain.live_flows();
     }
-    page.family("guideway_service_unsettled_slots", "gauge", "Slots on which older flows may be elsewhere.");
-    for service in &services {
-        page.sample(
-            "guideway_service_unsettled_slots",
-            &[("service", &service.name)],
-            service.unsettled_slots,
-        );
-    }
-    page.family("guideway_table_slots_moved", "counter", "Slots that changes have moved to another owner.");
-    for service in &services {
-        let labels = [("service", service.name.as_str())];
-        page.sample("guideway_table_slots_moved_total", &labels, service.slots_moved_total);
-    }
-    let needless = "Slots that changes have moved although nothing asked for it.";
-    page.family("guideway_table_slots_moved_needlessly", "counter", needless);
-    for service in &services {
-        let labels = [("service", service.name.as_str())];
-        page.sample(
-            "guideway_table_slots_moved_needlessly_total",
-            &labels,
-            service.slots_moved_needlessly_total,
-        );
-    }
-    page.family("guideway_table_generation", "gauge", "The number of the committed table.");
-    for service in &services {
-        page.sample("guideway_table_generation", &[("service", &service.name)], service.generation);
-    }
-    // A backend that left and one that took its name have one series: both counted for that name.
-    let mut backends: BTreeMap<(&str, &str), [f64; 5]> = BTreeMap::new();
-    let mut healthy: BTreeMap<(&str, &str), u8> = BTreeMap::new();
-    for backend in services.iter().flat_map(|service| &service.backends) {
-        let key = (backend.service.as_str(), backend.name.as_str());
-        let [packets, bytes, slots, weight, flows] = backends.entry(key).or_default();
-        *packets += backend.packets_total as f64;
-        *bytes += backend.bytes_total as f64;
-        *slots += f64::from(backend.slots);
-        *weight += f64::from(backend.weight);
-        *flows += backend.drain.as_ref().map_or(0.0, |drain| f64::from(drain.live_flows));
-        if let Some(health) = &backend.health {
-            healthy.insert(key, u8::from(health.verdict == "up"));
+    let configured: HashMap<&str, &config::Service> =
+        core.config.services.iter().map(|service| (service.name.as_str(), service)).collect();
+    let mut all = Vec::new();
+    for service in services {
+        let wanted = configured.get(service.name.as_str()).into_iter().flat_map(|service| &service.backends);
+        let weights: HashMap<&str, u32> =
+            wanted.map(|backend| (backend.name.as_str(), backend.weight)).collect();
+        for backend in &service.backends {
+            let who = Who { service: service.name.clone(), backend: backend.identity.clone() };
+            if backend.removed {
+                all.push(Said { weight: 0, drain_flows: drain_flows.remove(&who).unwrap_or(0), up: None });
+                continue;
+            }
+            let weight = core.desired.overrides().of(&who).weight;
+            all.push(Said {
+                weight: weight.or_else(|| weights.get(backend.identity.as_str()).copied()).unwrap_or(0),
+                drain_flows: drain_flows.remove(&who).unwrap_or(0),
+                up: core.board.verdict(&who).map(|verdict| verdict == Verdict::Up),
+            });
         }
     }
-    for (place, family, kind, help) in [
-        (0, "guideway_backend_packets", "counter", "Packets forwarded to a backend."),
-        (1, "guideway_backend_bytes", "counter", "Bytes forwarded to a backend, as they came in."),
-        (2, "guideway_backend_slots", "gauge", "Slots that give a backend new flows."),
-        (3, "guideway_backend_weight", "gauge", "The weight by configuration and operators."),
-        (4, "guideway_backend_drain_flows", "gauge", "Live flows on a backend that drains."),
-    ] {
-        page.family(family, kind, help);
-        let name = if kind == "counter" { format!("{family}_total") } else { family.to_owned() };
-        for ((service, backend), values) in &backends {
-            page.sample(&name, &[("service", service), ("backend", backend)], values[place]);
-        }
-    }
-    page.family("guideway_backend_health", "gauge", "1 where the checks of a backend pass, else 0.");
-    for ((service, backend), up) in &healthy {
-        page.sample("guideway_backend_health", &[("service", service), ("backend", backend)], up);
-    }
+    all
 }
 
 fn unix(at: SystemTime) -> f64 {

@@ -1,13 +1,16 @@
 //! The daemon's I/O: one loop that waits for whatever happens, tells the core, and does what the core says.
 
+use std::collections::VecDeque;
+use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
-use guideway_control::config::Source;
+use guideway_control::config::{Config, Source};
 use guideway_control::health::Answer;
 use guideway_control::health::probe::{Driver, Options as ProbeOptions};
 use guideway_control::neighbour::Follower;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::api::model::Reloaded;
 use crate::api::{Desk, Listeners, Order, Refusal, Reply, Work};
@@ -26,6 +29,9 @@ use crate::watch::FileWatch;
 
 /// Verdicts are written so often at most; what operators say is written at once.
 const SAVE_HEALTH_EVERY: Duration = Duration::from_millis(100);
+
+/// Writing verdicts may take one part in so many of the loop's time: those of ten thousand backends are megabytes.
+const SAVE_HEALTH_SHARE: u32 = 20;
 
 /// After netlink failed it is tried again so much later.
 const NETLINK_REST: Duration = Duration::from_secs(1);
@@ -68,8 +74,13 @@ pub(crate) struct Shell<'a> {
     pub(crate) follower: Follower,
     signals: Signals,
     watch: Option<FileWatch>,
-    health_saved: Option<Instant>,
+    /// When verdicts may be written next.
+    health_rests_until: Option<Instant>,
     pub(crate) trial: Option<Trial>,
+    /// Configurations taken so far.
+    pub(crate) taken: u64,
+    /// Files that are being read; what comes of the first is taken first.
+    readings: VecDeque<Reading>,
     manager: Manager,
     /// When it ends, after it was asked to.
     ends_at: Option<Instant>,
@@ -82,6 +93,16 @@ pub(crate) struct Trial {
     pub(crate) until: Instant,
     /// What comes back.
     pub(crate) before: Source,
+}
+
+/// The configuration file, while another thread reads and checks it.
+struct Reading {
+    by: Reload,
+    /// Who waits for what comes of it.
+    waits: Option<(Reply<Reloaded>, Request)>,
+    /// Configurations that had been taken when it began.
+    taken: u64,
+    file: JoinHandle<Result<(Source, Config), RunError>>,
 }
 
 /// Why the loop ended.
@@ -100,6 +121,7 @@ enum Woken {
     Work(Work),
     NextHops(Vec<(std::net::IpAddr, guideway_forward::record::backend::NextHop)>),
     Reload(Reload),
+    Read(Result<(Source, Config), RunError>),
     Asked(Asked, &'static str),
 }
 
@@ -158,7 +180,6 @@ impl<'a> Shell<'a> {
                 core.journal.note(Grade::Warning, Kind::Config, text);
             })
             .ok();
-        let health_saved = None;
         Ok(Self {
             options,
             core,
@@ -171,8 +192,10 @@ impl<'a> Shell<'a> {
             follower,
             signals,
             watch,
-            health_saved,
+            health_rests_until: None,
             trial: None,
+            taken: 0,
+            readings: VecDeque::new(),
             manager: Manager::new(Instant::now()),
             ends_at: None,
             work,
@@ -192,16 +215,20 @@ impl<'a> Shell<'a> {
             if let Some(complaint) = self.forwarder.complaint() {
                 self.core.journal.note(Grade::Warning, Kind::Daemon, complaint);
             }
-            let rounds = self.core.advance(now);
-            let every = self.core.config.daemon.drift_interval;
-            if drift::watch(&mut self.core, &mut self.forwarder, every, now) {
-                self.follow_probe_interface();
+            // Before a round counts as not answered in time, what has been answered is heard, however long a commit took.
+            while let Ok(answer) = self.answers.try_recv() {
+                self.core.answer(&answer, now);
             }
             if std::mem::take(&mut self.core.tunnels_stale) {
                 self.tell_prober();
             }
-            for round in rounds {
+            for round in self.core.rounds(now) {
                 self.driver.start(round);
+            }
+            self.core.advance(now);
+            let every = self.core.config.daemon.drift_interval;
+            if drift::watch(&mut self.core, &mut self.forwarder, every, now) {
+                self.follow_probe_interface();
             }
             if ready_by.is_some_and(|by| by <= now || !self.core.board.is_new()) {
                 ready_by = None;
@@ -214,8 +241,8 @@ impl<'a> Shell<'a> {
             let manager_due = self.manager.advance(now, event, || status_line(core));
             let due = self.core.next_due().min(now + Duration::from_secs(1));
             let due = self.trial.as_ref().map_or(due, |trial| due.min(trial.until));
-            let due = match self.health_saved {
-                Some(saved) if self.core.unsaved.health => due.min(saved + SAVE_HEALTH_EVERY),
+            let due = match self.health_rests_until {
+                Some(until) if self.core.unsaved.health => due.min(until),
                 _ => due,
             };
             let due = manager_due.map_or(due, |manager| due.min(manager));
@@ -236,6 +263,13 @@ impl<'a> Shell<'a> {
                     None => std::future::pending().await,
                 }
             };
+            let reading = self.readings.front_mut();
+            let read = async {
+                match reading {
+                    Some(reading) => (&mut reading.file).await,
+                    None => std::future::pending().await,
+                }
+            };
             let woken = tokio::select! {
                 biased;
                 asked = self.signals.next() => asked,
@@ -250,6 +284,9 @@ impl<'a> Shell<'a> {
                         Woken::Time
                     }
                 },
+                read = read => Woken::Read(read.unwrap_or_else(|error| {
+                    Err(RunError::system("read the configuration")(io::Error::other(error)))
+                })),
                 () = written => Woken::Reload(Reload::File),
                 () = tokio::time::sleep_until(due.into()) => Woken::Time,
             };
@@ -258,16 +295,8 @@ impl<'a> Shell<'a> {
                 Woken::Answer(answer) => self.core.answer(&answer, Instant::now()),
                 Woken::NextHops(changes) => self.core.set_next_hops(&changes),
                 Woken::Work(work) => self.do_work(work),
-                Woken::Reload(by) => {
-                    self.core.journal.act_for(Some(by.who()));
-                    let result = self.reload(by);
-                    // The daemon writes the file as well: what changes nothing is nobody's change.
-                    if by == Reload::Signal || result != Ok(false) {
-                        let refused = result.err().map(|refusal| refusal.detail);
-                        self.note_request(Request::new(by.who(), "reload"), refused.as_deref());
-                    }
-                    self.core.journal.act_for(None);
-                }
+                Woken::Reload(by) => self.read_file(by, None),
+                Woken::Read(read) => self.end_reading(read),
                 Woken::Asked(asked, by) => {
                     self.core.journal.act_for(Some(by));
                     self.core.journal.note(Grade::Info, Kind::Daemon, format!("asked to end by {by}"));
@@ -309,8 +338,8 @@ impl<'a> Shell<'a> {
         self.core.journal.act_for(Some(&request.who));
         match order {
             Order::Reload(tell) => {
-                let reloaded = self.reload(Reload::Api).map(|changed| Reloaded { changed });
-                self.followed(request, reloaded, tell);
+                self.core.journal.act_for(None);
+                self.read_file(Reload::Api, Some((tell, request)));
             }
             Order::Apply(ask, tell) => {
                 let applied = self.apply(ask);
@@ -346,11 +375,43 @@ impl<'a> Shell<'a> {
         self.core.audit.note(request, refused, revision);
     }
 
-    /// Reads the configuration again; a bad one changes nothing. Whether there was anything new.
-    fn reload(&mut self, by: Reload) -> Result<bool, Refusal> {
+    /// Has the configuration file read again, on a thread of its own: a large one takes a while, and verdicts do not wait.
+    fn read_file(&mut self, by: Reload, waits: Option<(Reply<Reloaded>, Request)>) {
         self.manager.reloading();
+        let path = self.options.config.clone();
+        let file = tokio::task::spawn_blocking(move || start::read(&path));
+        self.readings.push_back(Reading { by, waits, taken: self.taken, file });
+    }
+
+    /// Takes what came of reading the file.
+    fn end_reading(&mut self, read: Result<(Source, Config), RunError>) {
+        let Some(Reading { by, waits, taken, .. }) = self.readings.pop_front() else { return };
+        if taken != self.taken {
+            // Another configuration was taken meanwhile, and perhaps written there: what was read may be older.
+            return self.read_file(by, waits);
+        }
+        let who = waits.as_ref().map_or(by.who(), |(_, request)| &request.who).to_owned();
+        self.core.journal.act_for(Some(&who));
+        let result = self.reload(by, read);
+        match waits {
+            Some((tell, request)) => {
+                self.followed(request, result.map(|changed| Reloaded { changed }), tell);
+            }
+            // The daemon writes the file as well: what changes nothing is nobody's change.
+            None if by == Reload::Signal || result != Ok(false) => {
+                let refused = result.err().map(|refusal| refusal.detail);
+                self.note_request(Request::new(by.who(), "reload"), refused.as_deref());
+            }
+            None => {}
+        }
+        self.core.journal.act_for(None);
+    }
+
+    /// Takes the file that was read; a bad one changes nothing. Whether there was anything new.
+    fn reload(&mut self, by: Reload, read: Result<(Source, Config), RunError>) -> Result<bool, Refusal> {
         let why = by.why();
-        let result = self.try_reload(by).map_err(|error| match error {
+        let taken = read.and_then(|(source, config)| Ok(self.take_file(source, config, by)?));
+        let result = taken.map_err(|error| match error {
             RunError::Config(problems) => Refusal::bad_config(&problems),
             error => Refusal::refused(error),
         });
@@ -367,12 +428,6 @@ impl<'a> Shell<'a> {
         config.last_reload_error = result.as_ref().err().map(|refusal| refusal.detail.clone());
         self.manager.ready();
         result
-    }
-
-    /// Whether there was anything new.
-    fn try_reload(&mut self, by: Reload) -> Result<bool, RunError> {
-        let (source, config) = start::read(&self.options.config)?;
-        Ok(self.take_file(source, config, by)?)
     }
 
     /// Has the kernel wrap the probes of every mark as their tunnels are now.
@@ -413,12 +468,14 @@ impl<'a> Shell<'a> {
             self.core.unsaved.overrides = error.is_some();
             self.core.note_written("overrides.json", error.map(|error| error.to_string()));
         }
-        let rested = self.health_saved.is_none_or(|saved| now >= saved + SAVE_HEALTH_EVERY);
+        let rested = self.health_rests_until.is_none_or(|until| now >= until);
         if (health && rested) || everything {
             self.core.unsaved.health = false;
-            self.health_saved = Some(now);
+            let began = Instant::now();
             let error = self.store.write_health(&self.core.board.snapshot(now)).err();
             self.core.note_written("health.json", error.map(|error| error.to_string()));
+            let rest = (began.elapsed() * SAVE_HEALTH_SHARE).max(SAVE_HEALTH_EVERY);
+            self.health_rests_until = Some(Instant::now() + rest);
         }
         let entries = self.core.audit.take_unwritten();
         if !entries.is_empty() {

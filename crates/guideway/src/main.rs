@@ -7,6 +7,7 @@ mod daemon_client;
 mod failure;
 mod nearest;
 mod output_file;
+mod sandbox;
 mod screen;
 mod times;
 

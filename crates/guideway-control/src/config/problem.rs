@@ -116,19 +116,17 @@ impl Problems {
 
     /// The problems as data: stable field names for programs.
     pub fn records(&self) -> Vec<ProblemRecord<'_>> {
-        self.list
-            .iter()
-            .map(|problem| {
-                let (line, column) = self.source.position(problem.span.start);
-                ProblemRecord {
-                    file: self.source.name(),
-                    line,
-                    column,
-                    message: &problem.message,
-                    value: &self.source.text()[problem.span.clone()],
-                    label: &problem.label,
-                    help: problem.help.as_deref(),
-                }
+        let positions = self.source.positions(self.list.iter().map(|problem| problem.span.start));
+        let problems = self.list.iter().zip(positions);
+        problems
+            .map(|(problem, (line, column))| ProblemRecord {
+                file: self.source.name(),
+                line,
+                column,
+                message: &problem.message,
+                value: &self.source.text()[problem.span.clone()],
+                label: &problem.label,
+                help: problem.help.as_deref(),
             })
             .collect()
     }

@@ -54,16 +54,29 @@ impl Source {
         &self.text
     }
 
-    /// Line and column of a byte offset, both counted from 1, columns in characters.
-    pub fn position(&self, offset: usize) -> (usize, usize) {
-        let mut offset = offset.min(self.text.len());
-        while !self.text.is_char_boundary(offset) {
-            offset -= 1;
-        }
-        let before = &self.text[..offset];
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        let line = 1 + before.bytes().filter(|&byte| byte == b'\n').count();
-        (line, 1 + before[line_start..].chars().count())
+    /// The text, out of its source.
+    pub fn into_text(self) -> String {
+        self.text
+    }
+
+    /// Line and column of byte offsets that ascend, both counted from 1, columns in characters: in one walk of the text,
+    /// however many there are.
+    pub fn positions(
+        &self,
+        offsets: impl IntoIterator<Item = usize>,
+    ) -> impl Iterator<Item = (usize, usize)> {
+        let (mut at, mut line, mut line_start) = (0, 1, 0);
+        offsets.into_iter().map(move |offset| {
+            let mut offset = offset.clamp(at, self.text.len());
+            while !self.text.is_char_boundary(offset) {
+                offset -= 1;
+            }
+            let between = &self.text[at..offset];
+            line += between.bytes().filter(|&byte| byte == b'\n').count();
+            line_start = between.rfind('\n').map_or(line_start, |newline| at + newline + 1);
+            at = offset;
+            (line, 1 + self.text[line_start..at].chars().count())
+        })
     }
 }
 
@@ -86,11 +99,9 @@ mod tests {
     #[test]
     fn positions_count_characters_from_one() {
         let source = Source::new("f", "a\näöb\n");
-        assert_eq!(source.position(0), (1, 1));
-        assert_eq!(source.position(2), (2, 1));
-        assert_eq!(source.position(6), (2, 3));
-        assert_eq!(source.position(3), (2, 1), "inside a character: its start");
-        assert_eq!(source.position(900), (3, 1));
+        let positions: Vec<_> = source.positions([0, 2, 3, 6, 900]).collect();
+        // The third is inside a character: its start.
+        assert_eq!(positions, [(1, 1), (2, 1), (2, 1), (2, 3), (3, 1)]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! says, a backend the one at its address. So a controller may have been killed between any two stores; what it left is
 //! taken as it is, and the next change completes or replaces what it had begun.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU16;
@@ -16,12 +17,13 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::member::Member;
 use super::region::Region;
-use super::service::{Churn, Held, Prior, read};
+use super::service::{Churn, Counted, Held, Prior, read};
 use super::spec::{
     Admin, AllDown, BackendSpec, Health, Listen, Protocol, ServiceSpec, TableRule, TableSizeSpec, TableSpec,
     TunnelSpec,
 };
 use super::tick::forget_services;
+use super::unsettled::Unsettled;
 use super::{Controller, Removal};
 use crate::engine::Engine;
 
@@ -65,16 +67,11 @@ impl<E: Engine> Controller<E> {
             listens.entry(binding.service.0).or_default().extend(listen(binding));
         }
         let mut controller = Self::new(engine);
+        let known = Known::new(known);
         let mut names = HashSet::new();
         for (id, listen) in listens {
-            // Of several that fit alike the last counts here, and so the newest.
-            let spec = known
-                .iter()
-                .rev()
-                .filter(|spec| !names.contains(&spec.name))
-                .max_by_key(|spec| spec.listen.iter().filter(|place| listen.contains(place)).count())
-                .filter(|spec| spec.listen.iter().any(|place| listen.contains(place)));
-            let mut held = controller.adopt_service(ServiceId(id), listen, spec, known, &quic)?;
+            let spec = known.at(&listen, &names);
+            let mut held = controller.adopt_service(ServiceId(id), listen, spec, &known, &quic)?;
             name_removed(&mut held, &name_of);
             names.insert(held.spec.name.clone());
             controller.free_ids.remove(&id);
@@ -84,6 +81,8 @@ impl<E: Engine> Controller<E> {
             controller.services.insert(held.spec.name.clone(), held);
         }
         controller.clean();
+        // What else the forwarder is told may be another now.
+        controller.unpublished = true;
         Ok(controller)
     }
 
@@ -103,7 +102,7 @@ impl<E: Engine> Controller<E> {
         id: ServiceId,
         listen: Vec<Listen>,
         spec: Option<&ServiceSpec>,
-        known: &[ServiceSpec],
+        known: &Known<'_>,
         quic: &[QuicBinding],
     ) -> Result<Held, AdoptError> {
         let wrong = |what| AdoptError { service: id.0, what };
@@ -134,9 +133,7 @@ impl<E: Engine> Controller<E> {
             None => None,
         };
         let name = spec.map_or_else(|| format!("service-{}", id.0), |spec| spec.name.clone());
-        // The newest configuration first; a backend that left it has its name from the one before.
-        let configured = known.iter().filter(|spec| spec.name == name).flat_map(|spec| &spec.backends);
-        let configured: Vec<&BackendSpec> = configured.collect();
+        let configured = known.backends_of(&name);
         let wanted = spec.map_or(&[][..], |spec| &spec.backends);
         let server_ids: HashMap<u16, u64> = quic
             .iter()
@@ -154,13 +151,13 @@ impl<E: Engine> Controller<E> {
             members.pop();
         }
         choose_present(&mut members, wanted);
-        let mut unsettled = BTreeMap::new();
+        let mut unsettled = Unsettled::default();
         let mut owners = HashSet::new();
         let words = words(&self.engine, table);
         for (slot, word) in (0..).zip(&words) {
             owners.insert(word.current());
             if !word.is_settled() {
-                unsettled.insert(slot, now);
+                unsettled.insert(slot, table.len, now);
             }
         }
         let last_resort = members.iter().enumerate().any(|(local, member)| {
@@ -198,6 +195,7 @@ impl<E: Engine> Controller<E> {
             resize_waits: false,
             resize_refused: None,
             churn: Churn::default(),
+            counted: Counted::default(),
         })
     }
 
@@ -205,10 +203,9 @@ impl<E: Engine> Controller<E> {
     fn clean(&mut self) {
         let held: BTreeSet<u16> = self.services.values().map(|held| held.id.0).collect();
         forget_services(&self.engine, |id| !held.contains(&id.0));
-        let taken = |global: u32| {
-            self.services.values().any(|held| global.wrapping_sub(held.places.offset) < held.places.len)
-        };
-        for global in (0..self.engine.capacity().backends).filter(|&global| !taken(global)) {
+        let places = self.services.values().map(|held| held.places);
+        let taken: HashSet<u32> = places.flat_map(|at| at.offset..at.offset + at.len).collect();
+        for global in (0..self.engine.capacity().backends).filter(|global| !taken.contains(global)) {
             if let Some(record) = self.engine.backend(global)
                 && record.state() != BackendState::Free
             {
@@ -223,13 +220,55 @@ fn words(engine: &impl Engine, table: Region) -> Vec<Slot> {
     (0..table.len).map(|slot| read(engine, table, slot)).collect()
 }
 
+/// What services are known, the newest first, by name and by where they listen.
+struct Known<'a> {
+    specs: &'a [ServiceSpec],
+    by_name: HashMap<&'a str, Vec<usize>>,
+    by_place: HashMap<Listen, Vec<usize>>,
+}
+
+impl<'a> Known<'a> {
+    fn new(specs: &'a [ServiceSpec]) -> Self {
+        let (mut by_name, mut by_place) = (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
+        for (number, spec) in specs.iter().enumerate() {
+            by_name.entry(spec.name.as_str()).or_default().push(number);
+            for place in &spec.listen {
+                by_place.entry(*place).or_default().push(number);
+            }
+        }
+        Self { specs, by_name, by_place }
+    }
+
+    /// The service that shares the most of these places; of several that share as many the newest.
+    fn at(&self, places: &[Listen], but: &HashSet<String>) -> Option<&'a ServiceSpec> {
+        let mut shared: BTreeMap<usize, usize> = BTreeMap::new();
+        for number in places.iter().filter_map(|place| self.by_place.get(place)).flatten() {
+            *shared.entry(*number).or_default() += 1;
+        }
+        let is_free = |(number, _): &(&usize, &usize)| !but.contains(&self.specs[**number].name);
+        // The last of several greatest counts: here that is the first of the list.
+        let (number, _) = shared.iter().rev().filter(is_free).max_by_key(|(_, many)| **many)?;
+        self.specs.get(*number)
+    }
+
+    /// The backends of a service by address. One that left the newest configuration has its name from the one before.
+    fn backends_of(&self, service: &str) -> HashMap<IpAddr, &'a BackendSpec> {
+        let mut backends = HashMap::new();
+        let numbers = self.by_name.get(service).into_iter().flatten();
+        for backend in numbers.flat_map(|&number| &self.specs[number].backends) {
+            backends.entry(backend.address).or_insert(backend);
+        }
+        backends
+    }
+}
+
 /// A backend as its record says; `None` for a free one.
-fn member(record: &Backend, configured: &[&BackendSpec]) -> Option<Member> {
+fn member(record: &Backend, configured: &HashMap<IpAddr, &BackendSpec>) -> Option<Member> {
     let (state, address) = (record.state(), address(record.address()));
     if state == BackendState::Free {
         return None;
     }
-    let known = configured.iter().find(|backend| backend.address == address);
+    let known = configured.get(&address);
     let status = record.status();
     let spec = BackendSpec {
         identity: known.map_or_else(|| address.to_string(), |backend| backend.identity.clone()),
@@ -262,11 +301,21 @@ fn member(record: &Backend, configured: &[&BackendSpec]) -> Option<Member> {
 /// Of several records with the address of a wanted backend the one is present that takes new flows: the others are from
 /// before it left, or had another name.
 fn choose_present(members: &mut [Option<Member>], wanted: &[BackendSpec]) {
+    let lack = |member: &Member| (member.spec.admin != Admin::Active, member.health != Health::Up);
+    let mut best: HashMap<IpAddr, &mut Member> = HashMap::new();
+    for member in members.iter_mut().flatten() {
+        match best.entry(member.spec.address) {
+            Entry::Occupied(mut other) if lack(member) < lack(other.get()) => {
+                other.insert(member);
+            }
+            Entry::Occupied(_) => {}
+            Entry::Vacant(free) => {
+                free.insert(member);
+            }
+        }
+    }
     for backend in wanted {
-        let those = members.iter_mut().flatten().filter(|member| member.spec.address == backend.address);
-        let best =
-            those.min_by_key(|member| (member.spec.admin != Admin::Active, member.health != Health::Up));
-        if let Some(member) = best {
+        if let Some(member) = best.get_mut(&backend.address) {
             member.removed = None;
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::living::Living;
 use super::prepared::Prepared;
 use super::spec::{BackendSpec, Health, ServiceSpec};
 use super::{ChangeError, Controller, Removal, ServiceChange};
@@ -19,13 +20,15 @@ impl<E: Engine> Controller<E> {
     ) -> Vec<Result<ServiceChange, ChangeError>> {
         let mut changes = Vec::new();
         let (mut prepared, mut names) = (Vec::new(), HashSet::new());
+        let mut living = Living::default();
         for spec in specs {
             if !names.insert(spec.name.clone()) {
                 // The same service again: its first change is to be done before the second is planned.
                 changes.extend(self.conclude(std::mem::take(&mut prepared)));
                 names = HashSet::from([spec.name.clone()]);
+                living = Living::default();
             }
-            prepared.push(self.prepare_one(spec, &health));
+            prepared.push(self.prepare_one(spec, &health, &living));
         }
         changes.extend(self.conclude(prepared));
         changes
@@ -35,13 +38,15 @@ impl<E: Engine> Controller<E> {
         &mut self,
         spec: ServiceSpec,
         health: impl Fn(&str, &BackendSpec) -> Health,
+        living: &Living,
     ) -> Result<Prepared, ChangeError> {
         let name = spec.name.clone();
         let health = |backend: &BackendSpec| health(&name, backend);
-        let before = self.exchange_health(&name, |identity| {
-            spec.backends.iter().find(|backend| backend.identity == identity).map(health)
-        });
-        self.prepare(spec, health, Removal::Drain, before)
+        let by_identity: HashMap<&str, &BackendSpec> =
+            spec.backends.iter().map(|backend| (backend.identity.as_str(), backend)).collect();
+        let before =
+            self.exchange_health(&name, |identity| by_identity.get(identity).map(|backend| health(backend)));
+        self.prepare(spec, health, Removal::Drain, before, living)
     }
 
     /// Sets the health of those wanted backends for which there is one; returns what it was.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use guideway_forward::record::{BackendState, NO_BACKEND};
 
+use super::living::Living;
 use super::member::Member;
 use super::prepared::Prepared;
 use super::service::Held;
@@ -20,6 +21,25 @@ pub(super) struct Plan {
     pub(super) size: u32,
     pub(super) seed: u64,
     pub(super) resize_waits: bool,
+}
+
+/// Backends that a change wants and has not found among the members yet, by identity.
+struct Wanted<'a>(HashMap<&'a str, &'a BackendSpec>);
+
+impl<'a> Wanted<'a> {
+    fn of(spec: &'a ServiceSpec) -> Self {
+        Self(spec.backends.iter().map(|backend| (backend.identity.as_str(), backend)).collect())
+    }
+
+    fn has(&self, backend: &BackendSpec) -> bool {
+        self.0.contains_key(backend.identity.as_str())
+    }
+
+    /// The one that is the same server.
+    fn take(&mut self, member: &BackendSpec) -> Option<&'a BackendSpec> {
+        let same = self.0.get(member.identity.as_str()).is_some_and(|one| one.address == member.address);
+        if same { self.0.remove(member.identity.as_str()) } else { None }
+    }
 }
 
 impl<E: Engine> Controller<E> {
@@ -41,7 +61,7 @@ impl<E: Engine> Controller<E> {
         removal: Removal,
         health_before: HashMap<String, Health>,
     ) -> Result<ServiceChange, ChangeError> {
-        let prepared = self.prepare(spec, health_of_new, removal, health_before)?;
+        let prepared = self.prepare(spec, health_of_new, removal, health_before, &Living::default())?;
         match self.publish() {
             Ok(()) => Ok(self.finish(prepared)),
             Err(source) => Err(self.abandon(prepared, source)),
@@ -70,12 +90,14 @@ impl<E: Engine> Controller<E> {
         health_of_new: impl Fn(&BackendSpec) -> Health,
         removal: Removal,
         health_before: HashMap<String, Health>,
+        living: &Living,
     ) -> Result<Prepared, ChangeError> {
+        let name = spec.name.clone();
         let attempt = self.check(&spec).and_then(|()| {
             let plan = self.plan(&spec, &health_of_new, removal)?;
             match self.services.contains_key(&spec.name) {
-                true => self.prepare_update(spec.clone(), plan, &health_before),
-                false => self.prepare_new(spec.clone(), plan),
+                true => self.prepare_update(spec, plan, &health_before, living),
+                false => self.prepare_new(spec, plan),
             }
         });
         match attempt {
@@ -84,7 +106,7 @@ impl<E: Engine> Controller<E> {
                 Ok(prepared)
             }
             Err(error) => {
-                self.exchange_health(&spec.name, |identity| health_before.get(identity).copied());
+                self.exchange_health(&name, |identity| health_before.get(identity).copied());
                 Err(error)
             }
         }
@@ -131,36 +153,28 @@ impl<E: Engine> Controller<E> {
         let held = self.services.get(&spec.name);
         let mut members = held.map(|held| held.members.clone()).unwrap_or_default();
         // A backend is the same one while identity and address are; another address is another server.
+        let mut wanted = Wanted::of(spec);
         for member in members.iter_mut().flatten().filter(|member| member.removed.is_none()) {
-            let wanted = spec.backends.iter().find(|backend| {
-                backend.identity == member.spec.identity && backend.address == member.spec.address
-            });
-            match wanted {
+            match wanted.take(&member.spec) {
+                Some(backend) if member.spec == *backend => {}
                 Some(backend) => member.spec = backend.clone(),
                 None => member.removed = Some(removal),
             }
         }
-        for backend in &spec.backends {
-            let known = members
-                .iter()
-                .flatten()
-                .any(|member| member.removed.is_none() && member.spec.identity == backend.identity);
-            if known {
-                continue;
-            }
-            // One that left and has not been forgotten takes its index again: what names it still means this server.
-            let returning = members.iter_mut().flatten().find(|member| {
-                member.spec.identity == backend.identity && member.spec.address == backend.address
-            });
-            if let Some(member) = returning {
+        // One that left and has not been forgotten takes its index again: what names it still means this server.
+        for member in members.iter_mut().flatten().filter(|member| member.removed.is_some()) {
+            if let Some(backend) = wanted.take(&member.spec) {
                 member.spec = backend.clone();
                 member.health = health_of_new(backend);
                 member.removed = None;
-                continue;
             }
+        }
+        let vacant: Vec<usize> = (0..members.len()).filter(|&local| members[local].is_none()).collect();
+        let mut vacant = vacant.into_iter();
+        for backend in spec.backends.iter().filter(|backend| wanted.has(backend)) {
             let member = Some(Member::new(backend.clone(), health_of_new(backend)));
-            match members.iter().position(Option::is_none) {
-                Some(free) => members[free] = member,
+            match vacant.next() {
+                Some(local) => members[local] = member,
                 None => members.push(member),
             }
         }
@@ -221,7 +235,7 @@ impl<E: Engine> Controller<E> {
     }
 
     /// Live remembered flows on backends that the plan takes down.
-    pub(super) fn flows_to_be_voided(&self, name: &str, plan: &Plan) -> u32 {
+    pub(super) fn flows_to_be_voided(&self, name: &str, plan: &Plan, living: &Living) -> u32 {
         let Some(held) = self.services.get(name) else { return 0 };
         let state = |members: &[Option<Member>], last_resort: bool, local: u16| {
             members
@@ -229,21 +243,12 @@ impl<E: Engine> Controller<E> {
                 .and_then(Option::as_ref)
                 .map_or(BackendState::Free, |member| member.state(last_resort && member.is_last_resort()))
         };
-        let voided: HashSet<u16> = (0..held.members.len() as u16)
-            .filter(|&local| {
-                self.engine
-                    .backend(held.places.offset + u32::from(local))
-                    .is_some_and(|record| record.state().keeps_flows())
-                    && !state(&plan.members, plan.last_resort, local).keeps_flows()
-            })
-            .collect();
-        if voided.is_empty() {
-            return 0;
-        }
-        let mut flows = 0;
-        super::tick::for_each_flow(&self.engine, |flow| {
-            flows += u32::from(flow.service == held.id && flow.is_live() && voided.contains(&flow.backend));
+        let voided = (0..held.members.len() as u16).filter(|&local| {
+            self.engine
+                .backend(held.places.offset + u32::from(local))
+                .is_some_and(|record| record.state().keeps_flows())
+                && !state(&plan.members, plan.last_resort, local).keeps_flows()
         });
-        flows
+        voided.map(|local| living.of(&self.engine, held.id, local)).sum()
     }
 }

@@ -14,8 +14,11 @@ use super::region::Region;
 use super::service::{Held, write};
 use crate::engine::{Engine, EngineError, Repaired};
 
-/// Slots that a round compares: some milliseconds.
+/// What a round compares at most, in slots: some milliseconds.
 const SLOTS_A_ROUND: usize = 1 << 22;
+
+/// What comparing a record takes, in slots.
+const SLOTS_A_RECORD: usize = 32;
 
 /// What was not as it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,7 +66,7 @@ pub struct Drifted {
 #[derive(Debug)]
 pub(super) struct Watch {
     pub(super) flow_key: [u64; 2],
-    /// The service whose slots are compared next.
+    /// The service that is compared next.
     next: Option<String>,
 }
 
@@ -74,9 +77,9 @@ impl Watch {
 }
 
 impl<E: Engine> Controller<E> {
-    /// Compares what the forwarder holds with what it should hold, and puts right what differs: all records, and as many
-    /// tables as some milliseconds allow, the others by the next calls. The second value tells why the directory could
-    /// not be compared or repaired.
+    /// Compares what the forwarder holds with what it should hold, and puts right what differs: as many services as some
+    /// milliseconds allow, the others by the next calls. The second value tells why the directory could not be compared
+    /// or repaired.
     pub fn repair(&mut self) -> (Vec<Drifted>, Option<EngineError>) {
         let mut found = Vec::new();
         let mut note = |kind, service: Option<&str>, count| {
@@ -84,13 +87,19 @@ impl<E: Engine> Controller<E> {
                 found.push(Drifted { kind, service: service.map(str::to_owned), count });
             }
         };
-        // In the order in which a change writes, so that no slot names a backend that is not there.
-        for (name, held) in &self.services {
+        let mut left = SLOTS_A_ROUND;
+        let from = self.watch.next.take().unwrap_or_default();
+        let turn = self.services.range(from.clone()..).chain(self.services.range(..from));
+        for (name, held) in turn {
+            if left == 0 {
+                self.watch.next = Some(name.clone());
+                break;
+            }
+            // In the order in which a change writes, so that no slot names a backend that is not there.
             note(DriftKind::Backend, Some(name), repair_backends(&self.engine, held));
             note(DriftKind::Service, Some(name), u32::from(repair_service(&self.engine, held)));
-        }
-        for (name, slots) in self.repair_slots() {
-            note(DriftKind::Slot, Some(&name), slots);
+            note(DriftKind::Slot, Some(name), repair_slots(&self.engine, held));
+            left = left.saturating_sub(effort(held));
         }
         let settings = u32::from(!self.repair_settings());
         let (Repaired { directory, limits }, error) = match self.engine.repair() {
@@ -101,30 +110,18 @@ impl<E: Engine> Controller<E> {
         note(DriftKind::Directory, None, directory);
         (found, error)
     }
+}
 
-    /// Compares tables, from where the last round ended on; which services had how many slots that were wrong.
-    fn repair_slots(&mut self) -> Vec<(String, u32)> {
-        let mut found = Vec::new();
-        let mut left = SLOTS_A_ROUND;
-        let from = self.watch.next.take().unwrap_or_default();
-        let turn = self.services.range(from.clone()..).chain(self.services.range(..from));
-        for (name, held) in turn {
-            if left == 0 {
-                self.watch.next = Some(name.clone());
-                break;
-            }
-            let mut wrong = slots(&self.engine, held.table, &held.words);
-            left = left.saturating_sub(held.words.len());
-            if let Some(prior) = &held.prior {
-                wrong += slots(&self.engine, prior.region, &prior.words);
-                left = left.saturating_sub(prior.words.len());
-            }
-            if wrong > 0 {
-                found.push((name.clone(), wrong));
-            }
-        }
-        found
-    }
+/// What comparing a service takes, in slots.
+fn effort(held: &Held) -> usize {
+    let prior = held.prior.as_ref().map_or(0, |prior| prior.words.len());
+    held.words.len() + prior + SLOTS_A_RECORD * (1 + held.places.len as usize)
+}
+
+/// Puts the slots of a service right; how many were wrong.
+fn repair_slots(engine: &impl Engine, held: &Held) -> u32 {
+    let prior = held.prior.as_ref().map_or(0, |prior| slots(engine, prior.region, &prior.words));
+    slots(engine, held.table, &held.words) + prior
 }
 
 /// Puts slots right; how many were wrong.

@@ -112,7 +112,11 @@ impl<E: Engine> Controller<E> {
                 is_settled: slot.is_settled(),
             }
         });
-        Some(TableView { generation: held.generation, digest: held.digest(), slots: slots.collect() })
+        Some(TableView {
+            generation: held.generation,
+            digest: held.digest().to_owned(),
+            slots: slots.collect(),
+        })
     }
 }
 

@@ -14,8 +14,10 @@ mod commit;
 mod drift;
 pub mod from_config;
 mod inspect;
+mod living;
 mod member;
 mod next_hop;
+mod outline;
 mod prepared;
 mod preview;
 mod publish;
@@ -27,6 +29,7 @@ mod shares;
 pub mod spec;
 mod table;
 mod tick;
+mod unsettled;
 
 #[cfg(test)]
 mod refusals;
@@ -43,12 +46,14 @@ pub use adopt::AdoptError;
 pub use change::{ChangeError, ServiceChange};
 pub use drift::{DriftKind, Drifted};
 pub use inspect::{FlowView, SlotView, TableView};
+pub use outline::{BackendOutline, Counter, Outline, remembered_flows};
 pub use remaining::Remaining;
 pub use service::{BackendStatus, Churn, ServiceStatus};
 pub use table::TableError;
 pub use tick::Ticked;
 
 use crate::engine::Engine;
+use living::Living;
 use region::{Region, Regions};
 use service::Held;
 use spec::{Admin, BackendSpec, Health, Listen, ServiceSpec, TableSizeSpec};
@@ -147,11 +152,11 @@ impl<E: Engine> Controller<E> {
         specs: impl IntoIterator<Item = ServiceSpec>,
         health: Health,
     ) -> Result<Vec<ServiceChange>, ChangeError> {
-        let mut prepared = Vec::new();
+        let (mut prepared, living) = (Vec::new(), Living::default());
         for spec in specs {
             let step = match self.services.contains_key(&spec.name) {
                 true => Err(ChangeError::DuplicateService { service: spec.name }),
-                false => self.prepare(spec, |_| health, Removal::Drain, HashMap::new()),
+                false => self.prepare(spec, |_| health, Removal::Drain, HashMap::new(), &living),
             };
             let refused = step.is_err();
             prepared.push(step);
@@ -184,6 +189,7 @@ impl<E: Engine> Controller<E> {
         let Some(held) = self.services.remove(service) else {
             return Err(ChangeError::UnknownService { service: service.to_owned() });
         };
+        self.unpublished = true;
         if let Err(source) = self.publish() {
             self.services.insert(service.to_owned(), held);
             self.tell_settings();
@@ -309,6 +315,11 @@ impl<E: Engine> Controller<E> {
     /// The state of each service.
     pub fn status(&self) -> Vec<ServiceStatus> {
         self.services.values().map(|held| held.status(&self.engine)).collect()
+    }
+
+    /// The state of one service; `None` where there is no such service.
+    pub fn status_of(&self, service: &str) -> Option<ServiceStatus> {
+        self.services.get(service).map(|held| held.status(&self.engine))
     }
 
     /// The service and the backend that a global index belongs to, for reading verdicts.

@@ -1,5 +1,6 @@
-//! Another next hop for a backend, without another table.
+//! Other next hops for backends, without another table.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use guideway_forward::record::backend::NextHop;
@@ -10,20 +11,26 @@ use crate::engine::Engine;
 impl<E: Engine> Controller<E> {
     /// Sends the frames to a backend another way from now on, in every service that has it; returns in how many places.
     pub fn set_next_hop(&mut self, backend: IpAddr, next_hop: NextHop) -> u32 {
+        self.set_next_hops(&HashMap::from([(backend, next_hop)]))
+    }
+
+    /// The same for many backends, in one walk over all services.
+    pub fn set_next_hops(&mut self, next_hops: &HashMap<IpAddr, NextHop>) -> u32 {
         let mut places = 0;
         for held in self.services.values_mut() {
             for (local, member) in held.members.iter_mut().enumerate() {
-                let Some(member) = member.as_mut().filter(|member| member.spec.address == backend) else {
-                    continue;
-                };
+                let Some(member) = member else { continue };
+                let Some(&next_hop) = next_hops.get(&member.spec.address) else { continue };
                 member.spec.tunnel.next_hop = next_hop;
                 if let Some(record) = self.engine.backend(held.places.offset + local as u32) {
                     record.set_next_hop(next_hop);
                     places += 1;
                 }
             }
-            for spec in held.spec.backends.iter_mut().filter(|spec| spec.address == backend) {
-                spec.tunnel.next_hop = next_hop;
+            for spec in &mut held.spec.backends {
+                if let Some(&next_hop) = next_hops.get(&spec.address) {
+                    spec.tunnel.next_hop = next_hop;
+                }
             }
         }
         places

@@ -1,17 +1,20 @@
 //! A change between its two halves: what it needs is taken and its records are written, but no slot leads there yet. The
 //! forwarder is told where services listen in between, and if it refuses, everything goes back.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use guideway_forward::record::{Active, BackendState, NO_BACKEND, ServiceId, Slot};
 
 use super::commit::Plan;
+use super::living::Living;
 use super::member::Member;
+use super::publish::told;
 use super::records::{carry_counts, flip, raise_records, store_records, store_service};
 use super::region::{Full, Region};
-use super::service::{Churn, Held, write};
+use super::service::{Churn, Counted, Held, write};
 use super::shares::Shares;
 use super::spec::{Health, Listen, ServiceSpec};
+use super::unsettled::Unsettled;
 use super::{ChangeError, Controller, Retired, ServiceChange};
 use crate::engine::{Engine, EngineError};
 
@@ -74,12 +77,13 @@ impl<E: Engine> Controller<E> {
             seed: plan.seed,
             second: false,
             prior: None,
-            unsettled: BTreeMap::new(),
+            unsettled: Unsettled::default(),
             generation: 1,
             last_resort: plan.last_resort,
             resize_waits: false,
             resize_refused: None,
             churn: Churn::default(),
+            counted: Counted::default(),
         };
         for (slot, &word) in held.words.iter().enumerate() {
             write(&self.engine, table, slot as u32, word);
@@ -108,6 +112,7 @@ impl<E: Engine> Controller<E> {
             last_resort: plan.last_resort,
             resize_waits: false,
         };
+        self.unpublished = true;
         self.relisten(&held.spec.name, &[], &held.spec.listen);
         self.services.insert(held.spec.name.clone(), held);
         Ok(Prepared { change, health_before: HashMap::new(), kind: Kind::New })
@@ -118,6 +123,7 @@ impl<E: Engine> Controller<E> {
         spec: ServiceSpec,
         plan: Plan,
         health_before: &HashMap<String, Health>,
+        living: &Living,
     ) -> Result<Prepared, ChangeError> {
         let name = spec.name.clone();
         let unknown = || ChangeError::UnknownService { service: name.clone() };
@@ -141,7 +147,7 @@ impl<E: Engine> Controller<E> {
         } else {
             None
         };
-        let voided_flows = self.flows_to_be_voided(&name, &plan);
+        let voided_flows = self.flows_to_be_voided(&name, &plan, living);
         let engine = &self.engine;
         let held = self.services.get_mut(&name).ok_or_else(unknown)?;
         // The checks' word may have changed with this very change; who took flows before went by the old one.
@@ -151,6 +157,7 @@ impl<E: Engine> Controller<E> {
                 member.health = *health;
             }
         }
+        self.unpublished |= held.spec.listen != spec.listen || !told(&held.members).eq(told(&plan.members));
         let shares = Shares::new((&as_before, held.last_resort), (&plan.members, plan.last_resort));
         let mut members = plan.members;
         carry_counts(engine, held, &mut members, new_places);
@@ -222,7 +229,7 @@ impl<E: Engine> Controller<E> {
                     held.set_slot(engine, slot, Slot::settled_on(owner));
                 } else {
                     held.set_slot(engine, slot, before.change_owner(owner));
-                    held.unsettled.insert(slot, now);
+                    held.unsettled.insert(slot, held.table.len, now);
                 }
             }
             if change.moved > 0 {
@@ -233,6 +240,7 @@ impl<E: Engine> Controller<E> {
             }
         }
         change.generation = held.generation;
+        held.counted = Counted::default();
         store_records(engine, held);
         if update.new_places {
             // The service has named its new places since it was prepared.
@@ -269,6 +277,7 @@ impl<E: Engine> Controller<E> {
                     held.last_resort = update.before.last_resort;
                     held.resize_waits = update.before.resize_waits;
                     held.resize_refused = update.before.resize_refused;
+                    held.counted = Counted::default();
                     if let Some(record) = engine.service(held.id) {
                         store_service(record, held);
                     }

@@ -1,5 +1,6 @@
 //! What a change would do, without doing it.
 
+use super::living::Living;
 use super::shares::Shares;
 use super::spec::{BackendSpec, Health, ServiceSpec};
 use super::{ChangeError, Controller, Removal, ServiceChange};
@@ -24,7 +25,7 @@ impl<E: Engine> Controller<E> {
             slots: plan.size,
             moved: 0,
             needless: 0,
-            voided_flows: self.flows_to_be_voided(&spec.name, &plan),
+            voided_flows: self.flows_to_be_voided(&spec.name, &plan, &Living::default()),
             eligible: plan.eligible.len() as u32,
             last_resort: plan.last_resort,
             resize_waits: plan.resize_waits,

@@ -8,13 +8,17 @@ use guideway_forward::record::{Network, ServiceId};
 use guideway_soft::{Binding, QuicBinding};
 
 use super::Controller;
-use super::member::octets;
+use super::member::{Member, octets};
 use super::spec::{Listen, TunnelSpec};
 use crate::engine::{Engine, EngineError};
 
 impl<E: Engine> Controller<E> {
-    /// Tells the forwarder where services listen and which server id is which backend.
+    /// Tells the forwarder where services listen and which server id is which backend, unless it was told already: that
+    /// is a walk over all services, and most changes leave it as it is.
     pub(super) fn publish(&mut self) -> Result<(), EngineError> {
+        if !self.unpublished {
+            return Ok(());
+        }
         let mut bindings = Vec::new();
         let mut quic = Vec::new();
         for held in self.services.values() {
@@ -36,7 +40,6 @@ impl<E: Engine> Controller<E> {
         }
         let before = self.tell_settings();
         // What was refused may have been done in part: it is told again by the next tick.
-        self.unpublished = true;
         self.engine.publish(&bindings, &quic)?;
         self.unpublished = false;
         // Packets that still read the directory before this one need its look-ups.
@@ -91,6 +94,17 @@ impl<E: Engine> Controller<E> {
         let listens = || self.services.values().flat_map(|held| &held.spec.listen);
         (listens().any(|listen| listen.port.is_none()), listens().any(|listen| listen.address().is_none()))
     }
+}
+
+/// What the forwarder is told of a service's backends beside their records.
+pub(super) fn told(
+    members: &[Option<Member>],
+) -> impl Iterator<Item = (usize, Option<(u64, bool)>, IpAddr, u8)> {
+    members.iter().enumerate().filter_map(|(local, member)| {
+        let member = member.as_ref()?;
+        let quic = member.spec.quic_id.map(|id| (id, member.removed.is_some()));
+        Some((local, quic, member.spec.tunnel.source, member.spec.tunnel.source_entropy_bits))
+    })
 }
 
 /// The networks that outer sources are in, IPv4 and IPv6. A family has one source by the configuration, and several

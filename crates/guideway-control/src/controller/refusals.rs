@@ -143,6 +143,8 @@ fn a_change_that_the_forwarder_refuses_leaves_everything_as_it_was() {
     for round in 0..100 {
         controller.engine.refuses.set(true);
         for (what, change) in changes {
+            // Also where the change itself would leave nothing to tell.
+            controller.unpublished = true;
             match change(&mut controller) {
                 Err(ChangeError::Forwarder { source, .. }) => {
                     assert!(source.to_string().contains("stubborn"));

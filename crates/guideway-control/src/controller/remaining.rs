@@ -135,7 +135,7 @@ impl<E: Engine> Controller<E> {
 /// How many slots may hold older flows of which backend.
 fn unsettled_slots(held: &Held) -> HashMap<u16, u32> {
     let mut slots: HashMap<u16, u32> = HashMap::new();
-    for &slot in held.unsettled.keys() {
+    for (slot, _) in held.unsettled.iter() {
         *slots.entry(held.slot(slot).settled()).or_default() += 1;
     }
     if let Some(prior) = &held.prior {

@@ -1,6 +1,6 @@
 //! A service as the controller holds it.
 
-use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 
 use guideway_forward::record::{Active, BackendState, NO_BACKEND, ServiceId, Slot};
@@ -13,6 +13,7 @@ use super::ChangeError;
 use super::member::Member;
 use super::region::Region;
 use super::spec::{Protocol, ServiceSpec, TableSpec};
+use super::unsettled::Unsettled;
 use crate::engine::Engine;
 
 /// A committed service.
@@ -33,7 +34,7 @@ pub(crate) struct Held {
     pub(crate) second: bool,
     pub(crate) prior: Option<Prior>,
     /// Unsettled slots of the active table, and when each changed owner last.
-    pub(crate) unsettled: BTreeMap<u32, u32>,
+    pub(crate) unsettled: Unsettled,
     pub(crate) generation: u32,
     pub(crate) last_resort: bool,
     /// The table differs from what `spec` wants; to be done when the prior table is given up.
@@ -42,6 +43,7 @@ pub(crate) struct Held {
     pub(crate) resize_refused: Option<ChangeError>,
     /// What changes have moved since this process took charge.
     pub(crate) churn: Churn,
+    pub(crate) counted: Counted,
 }
 
 /// Slots that changes have moved, as [`ServiceChange`](super::ServiceChange) counts them.
@@ -51,6 +53,14 @@ pub struct Churn {
     pub moved: u64,
     /// Those of them for which nothing asked.
     pub needless: u64,
+}
+
+/// What is counted over all slots, once somebody asks, and kept until a change forgets it.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    /// Slots that give new flows, by local index.
+    owned: OnceLock<Vec<u32>>,
+    digest: OnceLock<String>,
 }
 
 /// The table before the present one, of another size or seed.
@@ -167,7 +177,11 @@ impl Held {
     }
 
     /// The fingerprint of the active table.
-    pub(crate) fn digest(&self) -> String {
+    pub(crate) fn digest(&self) -> &str {
+        self.counted.digest.get_or_init(|| self.take_digest())
+    }
+
+    fn take_digest(&self) -> String {
         let nobody = self.members.len() as u16;
         let mut identities: Vec<&str> = self
             .members
@@ -188,21 +202,29 @@ impl Held {
             .map_or_else(|error| error.to_string(), |digest| digest.to_string())
     }
 
+    /// How many slots give new flows to the backend with each local index.
+    pub(super) fn owned(&self) -> &[u32] {
+        self.counted.owned.get_or_init(|| {
+            let mut owned = vec![0; self.members.len()];
+            for slot in &self.words {
+                if let Some(owned) = owned.get_mut(usize::from(slot.current())) {
+                    *owned += 1;
+                }
+            }
+            owned
+        })
+    }
+
     /// What people and metrics want to know.
     pub(crate) fn status(&self, engine: &impl Engine) -> ServiceStatus {
-        let mut owned = vec![0; self.members.len()];
-        for slot in &self.words {
-            if let Some(owned) = owned.get_mut(usize::from(slot.current())) {
-                *owned += 1;
-            }
-        }
+        let owned = self.owned();
         let backends = self.members.iter().enumerate().filter_map(|(local, member)| {
             let member = member.as_ref()?;
             Some(BackendStatus {
                 identity: member.spec.identity.clone(),
                 state: member.state(self.last_resort && member.is_last_resort()),
                 removed: member.removed.is_some(),
-                slots: owned[local],
+                slots: owned.get(local).copied().unwrap_or(0),
                 global: self.places.offset + local as u32,
                 count: self.count(engine, local as u16),
             })
@@ -211,9 +233,9 @@ impl Held {
             name: self.spec.name.clone(),
             id: self.id,
             generation: self.generation,
-            digest: self.digest(),
+            digest: self.digest().to_owned(),
             slots: self.table.len,
-            unsettled: self.unsettled.len() as u32,
+            unsettled: self.unsettled.len(),
             prior: self.prior.is_some(),
             resize_refused: self.resize_refused.clone(),
             last_resort: self.last_resort,

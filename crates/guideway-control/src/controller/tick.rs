@@ -69,9 +69,12 @@ impl<E: Engine> Controller<E> {
     pub fn tick(&mut self) -> Ticked {
         let mut ticked = Ticked::default();
         let now = self.engine.now_seconds();
-        self.services.values_mut().for_each(|held| note_packets(&self.engine, held, now));
+        for held in self.services.values_mut() {
+            note_packets(&self.engine, held, now);
+            end_grace(&self.engine, held, now);
+        }
         let idle = self.retired.is_empty() && self.narrowing.is_none() && !self.unpublished;
-        if idle && !self.services.values().any(Held::is_in_transition) {
+        if idle && !self.services.values().any(|held| held.awaits_flows(now)) {
             return ticked;
         }
         let census = sweep(&self.engine);
@@ -80,7 +83,6 @@ impl<E: Engine> Controller<E> {
         let mut republish = self.unpublished;
         for held in self.services.values_mut() {
             let flows = census.flows.get(&held.id);
-            end_grace(&self.engine, held, now);
             if let Some((since, region)) = held.prior.as_ref().map(|prior| (prior.since, prior.region))
                 && now.saturating_sub(since) > held.idle_seconds() + MARGIN_SECONDS
             {
@@ -102,7 +104,8 @@ impl<E: Engine> Controller<E> {
         self.reclaim();
         if republish {
             // Server ids of backends that are gone: they do no harm until the next tick tries again.
-            self.unpublished |= self.publish().is_err();
+            self.unpublished = true;
+            self.unpublished = self.publish().is_err();
         }
         for spec in resizes {
             ticked.refused.extend(self.resize_at_last(spec));
@@ -150,11 +153,17 @@ impl<E: Engine> Controller<E> {
 }
 
 impl Held {
-    fn is_in_transition(&self) -> bool {
+    /// Whether anything can be due that depends on where flows are, so that they have to be looked at.
+    fn awaits_flows(&self, now: u32) -> bool {
         self.prior.is_some()
             || self.resize_waits
-            || !self.unsettled.is_empty()
+            || self.unsettled.may_be_older(self.settles_after(), now)
             || self.members.iter().flatten().any(|member| member.removed.is_some())
+    }
+
+    /// Seconds from a change until a slot of which no flow is elsewhere can settle.
+    fn settles_after(&self) -> u32 {
+        self.idle_seconds() + MARGIN_SECONDS
     }
 }
 
@@ -214,8 +223,7 @@ pub(super) fn forget_services(engine: &impl Engine, which: impl Fn(ServiceId) ->
 fn end_grace(engine: &impl Engine, held: &mut Held, now: u32) {
     let udp_idle = held.spec.udp_idle_seconds;
     let is_over = |changed: u32| now.saturating_sub(changed) > udp_idle;
-    let over = held.unsettled.iter().filter(|&(_, &changed)| is_over(changed)).map(|(&slot, _)| slot);
-    for slot in over.collect::<Vec<_>>() {
+    for slot in held.unsettled.end_grace(udp_idle, now) {
         let word = held.slot(slot);
         if word.in_grace() {
             held.set_slot(engine, slot, word.end_grace());
@@ -231,23 +239,27 @@ fn end_grace(engine: &impl Engine, held: &mut Held, now: u32) {
 
 /// Settles the slots of which no remembered flow is elsewhere and none can be, unseen.
 fn settle(engine: &impl Engine, held: &mut Held, flows: Option<&HashSet<(u32, u16)>>, now: u32) -> u32 {
+    let wait = held.settles_after();
+    if !held.unsettled.may_be_older(wait, now) {
+        return 0;
+    }
     let elsewhere: HashSet<u32> = flows
         .into_iter()
         .flatten()
         .filter(|&&(slot, backend)| held.slot(slot).current() != backend)
         .map(|&(slot, _)| slot)
         .collect();
-    let wait = held.idle_seconds() + MARGIN_SECONDS;
     let due: Vec<u32> = held
         .unsettled
         .iter()
-        .filter(|&(slot, &changed)| now.saturating_sub(changed) > wait && !elsewhere.contains(slot))
-        .map(|(&slot, _)| slot)
+        .filter(|&(slot, changed)| now.saturating_sub(changed) > wait && !elsewhere.contains(&slot))
+        .map(|(slot, _)| slot)
         .collect();
     for &slot in &due {
         held.set_slot(engine, slot, held.slot(slot).settle());
-        held.unsettled.remove(&slot);
+        held.unsettled.remove(slot);
     }
+    held.unsettled.note_oldest();
     due.len() as u32
 }
 
@@ -259,7 +271,7 @@ fn give_up_prior(engine: &impl Engine, held: &mut Held, flows: Option<&HashSet<(
         if slot < held.table.len && word.current() != backend && word.is_settled() {
             let other = if word.current() == NO_BACKEND { 0 } else { NO_BACKEND };
             held.set_slot(engine, slot, word.change_owner(other).change_owner(word.current()).end_grace());
-            held.unsettled.insert(slot, now);
+            held.unsettled.insert(slot, held.table.len, now);
         }
     }
     held.prior = None;

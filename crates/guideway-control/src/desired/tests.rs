@@ -448,7 +448,7 @@ fn a_service_without_a_check_counts_as_well() {
 fn a_next_hop_changes_at_once_and_in_what_is_committed_later() {
     let mut world = World::well(&config(&[1; 2], ""));
     let next_hop = NextHop { interface: 9, neighbour: [6; 6], own_mac: [8; 6] };
-    world.desired.set_next_hop(&mut world.controller, IpAddr::from([10, 0, 0, 2]), next_hop);
+    world.desired.set_next_hops(&mut world.controller, &[(IpAddr::from([10, 0, 0, 2]), next_hop)]);
     let (one, two) = (world.backend("be1").global, world.backend("be2").global);
     for _ in 0..2 {
         let record = |global| world.controller.engine().backend(global).unwrap();
@@ -465,7 +465,7 @@ fn next_hops_that_are_known_before_the_start_are_in_the_first_records() {
     let mut controller = Controller::new(Arc::new(Memory::new(Limits::default(), [1, 2])));
     let mut desired = Desired::new(Overrides::default());
     let next_hop = NextHop { interface: 9, neighbour: [6; 6], own_mac: [8; 6] };
-    desired.set_next_hop(&mut controller, IpAddr::from([10, 0, 0, 2]), next_hop);
+    desired.set_next_hops(&mut controller, &[(IpAddr::from([10, 0, 0, 2]), next_hop)]);
     desired.configure(&config, &mut board, now);
     assert!(desired.commit(&mut controller, &board, now).iter().all(|committed| committed.result.is_ok()));
     let neighbours: Vec<_> = (0..2)

@@ -25,8 +25,7 @@ pub struct Board {
     subjects: BTreeMap<Who, Subject>,
     /// When which stream begins a round, or gives one up.
     queue: BTreeSet<(Instant, u64)>,
-    /// When which ramp takes its next step.
-    ramps: BTreeSet<(Instant, Who)>,
+    ramps: Ramps,
     marks: Marks,
     streams_begun: u64,
     /// From before a restart; used up by the first [`Board::follow`].
@@ -187,7 +186,7 @@ impl Board {
             subject.since = now.checked_sub(saved.age() + self.away).unwrap_or(now);
             subject.because = saved.because.clone();
             let ramp = saved.ramp().and_then(|over| Ramp::resume(now, slow_start, over + self.away));
-            self.set_ramp(&who, &mut subject, ramp, now);
+            set_ramp(&mut self.ramps, &who, &mut subject, ramp, now);
         } else if let Some(sibling) = self.sibling(stream, thresholds) {
             subject.machine = sibling.machine;
             subject.because = sibling.because.clone();
@@ -237,7 +236,7 @@ impl Board {
             self.ramps.pop_first();
             if let Some(mut subject) = self.subjects.remove(&who) {
                 let ramp = subject.ramp.take().map(|(ramp, _)| ramp);
-                self.set_ramp(&who, &mut subject, ramp, now);
+                set_ramp(&mut self.ramps, &who, &mut subject, ramp, now);
                 self.subjects.insert(who.clone(), subject);
             }
             advanced.ramped.insert(who.service);
@@ -268,6 +267,21 @@ impl Board {
     /// The verdict on a backend; `None` where nothing checks it.
     pub fn verdict(&self, who: &Who) -> Option<Verdict> {
         Some(self.subjects.get(who)?.machine.verdict())
+    }
+
+    /// Every verdict, those on backends that left and are still checked included.
+    pub fn verdicts(&self) -> impl Iterator<Item = (&Who, Verdict)> {
+        self.subjects.iter().map(|(who, subject)| (who, subject.machine.verdict()))
+    }
+
+    /// What decided the verdict on a backend, if anything did.
+    pub fn because(&self, who: &Who) -> Option<&str> {
+        self.subjects.get(who)?.because.as_deref()
+    }
+
+    /// Whether any backend starts slowly.
+    pub fn is_ramping(&self) -> bool {
+        !self.ramps.is_empty()
     }
 
     /// The step of a backend's slow start, from 1 to [`RAMP_STEPS`](super::RAMP_STEPS); `None` at its full weight.
@@ -342,61 +356,26 @@ impl Board {
             .zip(results)
             .any(|(leg, result)| leg.way.is_tunnel() && matches!(result, Err(fault) if !fault.is_local()));
         stream.finding = Some(finding.clone());
-        let subjects = stream.subjects.clone();
+        let subjects = std::mem::take(&mut stream.subjects);
         let mut changes = Vec::new();
         let mut deciding = None;
-        for who in subjects {
-            let Some(mut subject) = self.subjects.remove(&who) else { continue };
+        for who in &subjects {
+            let Some(subject) = self.subjects.get_mut(who) else { continue };
             if outcome != Outcome::Nothing {
-                changes.extend(self.step(&who, &mut subject, outcome == Outcome::Passed, &finding));
+                changes.extend(step(&mut self.ramps, who, subject, outcome == Outcome::Passed, &finding));
             }
             if subject.machine.row() > 0 {
                 let needed = subject.machine.needed(subject.thresholds);
                 deciding = Some(deciding.map_or(needed, |least: u16| least.min(needed)));
             }
-            self.subjects.insert(who, subject);
         }
         if let Some(stream) = self.streams.get_mut(&id) {
+            stream.subjects = subjects;
             let check = &stream.check;
             let gap = pace::gap(&mut stream.dice, check.interval, check.timeout, deciding);
             self.reschedule(id, (began + gap).max(now));
         }
         changes
-    }
-
-    fn step(&mut self, who: &Who, subject: &mut Subject, passed: bool, finding: &Finding) -> Option<Change> {
-        let from = subject.machine.verdict();
-        if !subject.machine.step(passed, subject.thresholds) {
-            return None;
-        }
-        let (now, to) = (finding.at, subject.machine.verdict());
-        subject.since = now;
-        subject.because = Some(finding.reason.clone());
-        // A newcomer joins with its whole weight: at a cold start all are newcomers.
-        let ramp = if (from, to) == (Verdict::Down, Verdict::Up) {
-            Ramp::begin(now, subject.slow_start)
-        } else {
-            None
-        };
-        self.set_ramp(who, subject, ramp, now);
-        Some(Change {
-            who: who.clone(),
-            from,
-            to,
-            finding: finding.clone(),
-            flapping: subject.machine.is_flapping(),
-        })
-    }
-
-    fn set_ramp(&mut self, who: &Who, subject: &mut Subject, ramp: Option<Ramp>, now: Instant) {
-        if let Some((_, at)) = subject.ramp.take() {
-            self.ramps.remove(&(at, who.clone()));
-        }
-        if let Some(ramp) = ramp.filter(|ramp| ramp.step(now).is_some()) {
-            let at = ramp.next(now);
-            subject.ramp = Some((ramp, at));
-            self.ramps.insert((at, who.clone()));
-        }
     }
 
     fn reschedule(&mut self, id: u64, at: Instant) {
@@ -460,7 +439,7 @@ impl Board {
     fn forget(&mut self, who: &Who) {
         if let Some(mut subject) = self.subjects.remove(who) {
             let now = subject.since;
-            self.set_ramp(who, &mut subject, None, now);
+            set_ramp(&mut self.ramps, who, &mut subject, None, now);
             self.leave(subject.stream, who);
         }
     }
@@ -472,6 +451,48 @@ impl Board {
             .iter()
             .filter_map(|who| self.subjects.get(who))
             .find(|subject| subject.thresholds == thresholds)
+    }
+}
+
+/// When which ramp takes its next step.
+type Ramps = BTreeSet<(Instant, Who)>;
+
+/// Takes what a round found of a backend; the change of its verdict, if that changes.
+fn step(
+    ramps: &mut Ramps,
+    who: &Who,
+    subject: &mut Subject,
+    passed: bool,
+    finding: &Finding,
+) -> Option<Change> {
+    let from = subject.machine.verdict();
+    if !subject.machine.step(passed, subject.thresholds) {
+        return None;
+    }
+    let (now, to) = (finding.at, subject.machine.verdict());
+    subject.since = now;
+    subject.because = Some(finding.reason.clone());
+    // A newcomer joins with its whole weight: at a cold start all are newcomers.
+    let ramp =
+        if (from, to) == (Verdict::Down, Verdict::Up) { Ramp::begin(now, subject.slow_start) } else { None };
+    set_ramp(ramps, who, subject, ramp, now);
+    Some(Change {
+        who: who.clone(),
+        from,
+        to,
+        finding: finding.clone(),
+        flapping: subject.machine.is_flapping(),
+    })
+}
+
+fn set_ramp(ramps: &mut Ramps, who: &Who, subject: &mut Subject, ramp: Option<Ramp>, now: Instant) {
+    if let Some((_, at)) = subject.ramp.take() {
+        ramps.remove(&(at, who.clone()));
+    }
+    if let Some(ramp) = ramp.filter(|ramp| ramp.step(now).is_some()) {
+        let at = ramp.next(now);
+        subject.ramp = Some((ramp, at));
+        ramps.insert((at, who.clone()));
     }
 }
 

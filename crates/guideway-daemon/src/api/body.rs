@@ -61,10 +61,13 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Body for Json<T> {
     }
 }
 
-/// The text of a configuration; whether it is a good one is for the loop to say.
-pub(super) struct ConfigText(pub(super) String);
+/// A configuration, good or bad: what is wrong with a bad one is for the loop to tell, and the audit log.
+pub(super) struct AnyConfig {
+    pub(super) text: String,
+    pub(super) config: Result<Box<Config>, Refusal>,
+}
 
-impl Body for ConfigText {
+impl Body for AnyConfig {
     fn read(bytes: &[u8]) -> Result<Self, Refusal> {
         let text = String::from_utf8(bytes.to_vec())
             .map_err(|error| Refusal::bad(format!("the configuration is not UTF-8: {error}")))?;
@@ -72,7 +75,10 @@ impl Body for ConfigText {
             let detail = "the body is empty: a configuration (TOML) is wanted; one without services has a comment at least";
             return Err(Refusal::new(Kind::BadBody, detail));
         }
-        Ok(Self(text))
+        let source = Source::new("<request>", text);
+        let config = guideway_control::config::parse(&source);
+        let config = config.map(Box::new).map_err(|problems| Refusal::bad_config(&problems));
+        Ok(Self { text: source.into_text(), config })
     }
 
     fn tell(bytes: &[u8]) -> Option<String> {
@@ -89,18 +95,15 @@ pub(super) struct GoodConfig(pub(super) Box<Config>);
 
 impl Body for GoodConfig {
     fn read(bytes: &[u8]) -> Result<Self, Refusal> {
-        let ConfigText(text) = ConfigText::read(bytes)?;
-        let config = guideway_control::config::parse(&Source::new("<request>", text));
-        config
-            .map(|config| Self(Box::new(config)))
-            .map_err(|problems| Refusal::new(Kind::BadConfig, problems.to_string()))
+        let AnyConfig { config, .. } = AnyConfig::read(bytes)?;
+        config.map(Self)
     }
 
     fn tell(bytes: &[u8]) -> Option<String> {
-        ConfigText::tell(bytes)
+        AnyConfig::tell(bytes)
     }
 
     fn schema(generator: &mut SchemaGenerator) -> Option<(&'static str, Value)> {
-        ConfigText::schema(generator)
+        AnyConfig::schema(generator)
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use guideway_control::config::Config;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::model::{Applied, Confirmed, Plan, Reloaded};
@@ -44,6 +45,8 @@ pub(crate) enum Order {
 pub(crate) struct ApplyAsk {
     /// Its text.
     pub(crate) text: String,
+    /// What it says, or what is wrong with it: that was found out before the loop heard of it.
+    pub(crate) config: Result<Box<Config>, Refusal>,
     /// It is taken back after this time unless it is confirmed.
     pub(crate) confirm_within: Option<Duration>,
 }

@@ -1,6 +1,6 @@
 //! What another configuration would change, compared with what is wanted now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use guideway_control::config::{self, Config};
@@ -17,6 +17,7 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
         specs.into_iter().map(|spec| (spec.name.clone(), spec)).collect()
     };
     let (before, after) = (specs(&core.config), specs(config));
+    let (configured, configured_then) = (by_name(&core.config), by_name(config));
     let mut plan = Plan { services: Vec::new(), unchanged: 0, refused: Vec::new() };
     if let Err(refused) = core.accepts(config) {
         plan.refused.push(refused.to_string());
@@ -30,7 +31,12 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
     }
     for (name, wanted) in &after {
         let known = before.get(name);
-        let health_differs = || of_service(&core.config, name) != of_service(config, name);
+        let before_and_after = (configured.get(name.as_str()), configured_then.get(name.as_str()));
+        let health_differs = || {
+            let (before, after) = before_and_after;
+            before.and_then(|service| service.health.as_ref())
+                != after.and_then(|service| service.health.as_ref())
+        };
         if known == Some(wanted) && !health_differs() {
             plan.unchanged += 1;
             continue;
@@ -40,7 +46,7 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
             Some(known) => compare(known, wanted, &mut service),
             None => service.backends_added = wanted.backends.iter().map(|b| b.identity.clone()).collect(),
         }
-        if let (Some(before), Some(after)) = (of_name(&core.config, name), of_name(config, name)) {
+        if let (Some(before), Some(after)) = before_and_after {
             let settings = words(before).into_iter().zip(words(after));
             let differing = settings.filter(|(before, after)| before != after);
             service.settings.extend(differing.map(|((key, old), (_, new))| format!("{key}: {old} -> {new}")));
@@ -48,7 +54,7 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
         if health_differs() && known.is_some() {
             service.settings.push("health: the checks change".to_owned());
         }
-        let border = of_name(config, name).and_then(config::Service::size_border);
+        let border = before_and_after.1.and_then(|service| service.size_border());
         service.notes.extend(border.map(|border| border.to_string()));
         // A place that another service gives up first is free by then, which a preview cannot know.
         match core.controller.preview(wanted, |_| Health::Up) {
@@ -85,13 +91,8 @@ fn planned(name: &str, action: &str) -> PlannedService {
     }
 }
 
-/// How a service is checked.
-fn of_service<'a>(config: &'a Config, name: &str) -> Option<&'a config::Health> {
-    of_name(config, name)?.health.as_ref()
-}
-
-fn of_name<'a>(config: &'a Config, name: &str) -> Option<&'a config::Service> {
-    config.services.iter().find(|service| service.name == name)
+fn by_name(config: &Config) -> HashMap<&str, &config::Service> {
+    config.services.iter().map(|service| (service.name.as_str(), service)).collect()
 }
 
 /// The settings that two specifications of a service can differ in, by the keys and words of the file.

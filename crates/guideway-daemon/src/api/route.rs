@@ -124,7 +124,9 @@ impl<P: Part, Q: Part, B: Body> FromRequest<Loop> for Asked<P, Q, B> {
             Bytes::new()
         };
         let request = audit::Request { who, what, said: B::tell(&body) };
-        Ok(Self { path, query, body: B::read(&body)?, condition, request })
+        // A large configuration takes a while, in which others want answers too.
+        let body = tokio::task::spawn_blocking(move || B::read(&body)).await;
+        Ok(Self { path, query, body: body.map_err(|_| Refusal::ending())??, condition, request })
     }
 }
 

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::body::{ConfigText, GoodConfig, Json};
+use super::body::{AnyConfig, GoodConfig, Json};
 use super::desk::{ApplyAsk, Order, Reply};
 use super::explain::explain;
 use super::model::{
@@ -142,8 +142,8 @@ struct BackendPath {
     backend: String,
 }
 
-fn status(core: &Core, now: Instant, _: Asked) -> Answer<Status> {
-    Ok(view::status(core, now))
+fn status(core: &Core, _: Instant, _: Asked) -> Answer<Status> {
+    Ok(view::status(core))
 }
 
 fn services(core: &Core, now: Instant, _: Asked) -> Answer<Vec<Service>> {
@@ -320,10 +320,11 @@ struct HowToApply {
     confirm_within_seconds: Option<u64>,
 }
 
-fn apply(asked: Asked<Nothing, HowToApply, ConfigText>, tell: Reply<Applied>) -> Answer<Order> {
+fn apply(asked: Asked<Nothing, HowToApply, AnyConfig>, tell: Reply<Applied>) -> Answer<Order> {
     let seconds = asked.query.confirm_within_seconds;
     let seconds = seconds.map(|seconds| within("confirm_within_seconds", seconds, &TRIAL)).transpose()?;
-    Ok(Order::Apply(ApplyAsk { text: asked.body.0, confirm_within: seconds.map(Duration::from_secs) }, tell))
+    let AnyConfig { text, config } = asked.body;
+    Ok(Order::Apply(ApplyAsk { text, config, confirm_within: seconds.map(Duration::from_secs) }, tell))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

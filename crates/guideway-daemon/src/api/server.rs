@@ -1,7 +1,5 @@
 //! The API's server: all routes behind a door.
 
-use std::time::Instant;
-
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, header};
@@ -13,9 +11,9 @@ use super::desk::Loop;
 use super::door::{Door, admit};
 use super::problem::{Kind, Refusal};
 use super::route::MAX_BODY;
-use super::{openapi, page, routes, view};
+use super::{openapi, page, routes};
 use crate::core::Core;
-use crate::metrics::{self, Format};
+use crate::metrics::{Format, Reading};
 
 /// The routes, for one door.
 pub(crate) fn router(to_loop: Loop, door: Door) -> Router {
@@ -75,8 +73,8 @@ fn unready(core: &Core) -> Option<Unready> {
         let what = "the program is not at an interface, and `guideway status` tells why";
         return Some(Unready { what, which: lost });
     }
-    let services = view::services(core, None, Instant::now());
-    let empty = services.into_iter().filter(|service| service.eligible == 0);
+    let services = core.controller.outlines().into_iter();
+    let empty = services.filter(|service| service.eligible() == 0);
     let empty: Vec<String> = empty.map(|service| service.name).collect();
     (!empty.is_empty()).then_some(Unready { what: "no backend takes new flows", which: empty })
 }
@@ -84,6 +82,8 @@ fn unready(core: &Core) -> Option<Unready> {
 async fn show_metrics(State(to_loop): State<Loop>, headers: HeaderMap) -> Result<Response, Refusal> {
     let accept = headers.get_all(header::ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
     let format = Format::accepted(accept);
-    let text = to_loop.on(move |desk| metrics::text(desk.core, Instant::now(), format)).await?;
+    let reading = to_loop.on(|desk| Reading::take(desk.core)).await?;
+    let text = tokio::task::spawn_blocking(move || reading.text(format)).await;
+    let text = text.map_err(|_| Refusal::ending())?;
     Ok(([(header::CONTENT_TYPE, format.media_type()), (header::VARY, "accept")], text).into_response())
 }

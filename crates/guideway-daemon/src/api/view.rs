@@ -6,10 +6,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use guideway_control::Engine;
 use guideway_control::config;
-use guideway_control::controller::ServiceStatus;
+use guideway_control::controller::{BackendStatus, Outline, ServiceStatus, remembered_flows};
 use guideway_control::drain::{DrainKey, Phase};
 use guideway_control::health::{self, Verdict, Who};
-use guideway_control::overrides::AdminState;
+use guideway_control::overrides::{AdminState, Override};
 use guideway_forward::outcome::Kind;
 use guideway_forward::record::BackendState;
 use guideway_forward::record::flow::ENTRIES;
@@ -26,19 +26,11 @@ pub(crate) fn stamp(at: SystemTime) -> String {
 }
 
 /// The daemon and its forwarder as a whole.
-pub(crate) fn status(core: &Core, now: Instant) -> Status {
-    let services = services(core, None, now);
-    let mut backends = BackendCounts::default();
-    for backend in services.iter().flat_map(|service| &service.backends).filter(|backend| !backend.removed) {
-        backends.total += 1;
-        backends.eligible += u64::from(backend.slots > 0);
-        backends.draining += u64::from(backend.admin == AdminState::Drain.as_str());
-        backends.maintenance += u64::from(backend.admin == AdminState::Maintenance.as_str());
-        backends.failing += u64::from(backend.health.as_ref().is_some_and(|health| health.verdict != "up"));
-    }
+pub(crate) fn status(core: &Core) -> Status {
+    let services = core.controller.outlines();
     let totals = core.controller.engine().totals();
     let of = |kind| totals.kind(kind).packets;
-    let (entries, _) = core.controller.flows(None, None, 0);
+    let engine = core.controller.engine();
     let faults = faults(core, &services);
     Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -49,8 +41,8 @@ pub(crate) fn status(core: &Core, now: Instant) -> Status {
         digest: core.controller.digest(),
         config: core.about.config.clone(),
         services: services.len() as u64,
-        backends,
-        drains: core.drains.iter().filter(|(_, drain)| !drain.phase.is_over()).count() as u64,
+        backends: backend_counts(core, &services),
+        drains: drains_under_way(core),
         packets: PacketCounts {
             received_total: totals.received.packets,
             forwarded_total: of(Kind::Forwarded),
@@ -59,8 +51,8 @@ pub(crate) fn status(core: &Core, now: Instant) -> Status {
             dropped_total: of(Kind::Dropped),
         },
         flow_table: FlowTable {
-            capacity: (core.controller.engine().flows().len() * ENTRIES) as u64,
-            entries,
+            capacity: (engine.flows().len() * ENTRIES) as u64,
+            entries: remembered_flows(engine, services.iter().map(|service| service.id)),
         },
         page: core.about.address.map(|address| page::url(&LAB, address)),
         console: core.about.address.map(|address| page::url(&CONSOLE, address)),
@@ -68,6 +60,48 @@ pub(crate) fn status(core: &Core, now: Instant) -> Status {
         notes: asides(core).into_iter().chain(faults.iter().cloned()).collect(),
         faults,
     }
+}
+
+fn backend_counts(core: &Core, services: &[Outline]) -> BackendCounts {
+    let mut counts = BackendCounts::default();
+    for backend in services.iter().flat_map(|service| &service.backends).filter(|backend| !backend.removed) {
+        counts.total += 1;
+        counts.eligible += u64::from(backend.slots > 0);
+    }
+    let configured = core
+        .config
+        .services
+        .iter()
+        .flat_map(|service| service.backends.iter().map(|backend| (service.name.as_str(), backend)));
+    for (service, backend) in configured {
+        let admin = admin(&said_of(core, service, &backend.name), Some(backend));
+        counts.draining += u64::from(admin == AdminState::Drain);
+        counts.maintenance += u64::from(admin == AdminState::Maintenance);
+    }
+    counts.failing = all_failing(core).values().map(|failing| failing.len() as u64).sum();
+    counts
+}
+
+/// What operators said of a backend. Mostly nothing was said of any, and then none is looked for.
+fn said_of(core: &Core, service: &str, backend: &str) -> Override {
+    if core.desired.overrides().is_empty() {
+        return Override::default();
+    }
+    core.desired.overrides().of(&Who { service: service.to_owned(), backend: backend.to_owned() })
+}
+
+/// What a backend may do: what operators said of it, or else what the configuration says; one that left drains.
+fn admin(said: &Override, configured: Option<&config::Backend>) -> AdminState {
+    said.admin.unwrap_or(match configured.map(|backend| backend.state) {
+        Some(config::BackendState::Active) => AdminState::Ready,
+        Some(config::BackendState::Draining) | None => AdminState::Drain,
+        Some(config::BackendState::Down | config::BackendState::Disabled) => AdminState::Maintenance,
+    })
+}
+
+/// Drains that are not over.
+pub(crate) fn drains_under_way(core: &Core) -> u64 {
+    core.drains.iter().filter(|(_, drain)| !drain.phase.is_over()).count() as u64
 }
 
 fn drift(core: &Core) -> Drift {
@@ -88,44 +122,69 @@ fn asides(core: &Core) -> Vec<String> {
     fell_back.map(|(port, why)| format!("{} runs in {} mode: {why}", port.name, port.mode)).collect()
 }
 
+/// A backend that is wanted and fails its checks.
+type Failing<'a> = (&'a Who, Verdict);
+
+/// All of them, by service.
+fn all_failing(core: &Core) -> HashMap<&str, Vec<Failing<'_>>> {
+    let mut all: HashMap<&str, Vec<Failing<'_>>> = HashMap::new();
+    for (who, verdict) in core.board.verdicts().filter(|(_, verdict)| *verdict != Verdict::Up) {
+        if core.desired.is_checked(who) {
+            all.entry(who.service.as_str()).or_default().push((who, verdict));
+        }
+    }
+    all
+}
+
 /// What somebody should see to.
-fn faults(core: &Core, services: &[Service]) -> Vec<String> {
+fn faults(core: &Core, services: &[Outline]) -> Vec<String> {
     let mut faults = core.about.faults.clone();
     faults.extend(core.unwritten.values().cloned());
     faults.extend(core.drift.failing.values().cloned());
+    let configured: HashMap<&str, &config::Service> =
+        core.config.services.iter().map(|service| (service.name.as_str(), service)).collect();
+    let mut all_failing = all_failing(core);
     for service in services {
+        let failing = all_failing.remove(service.name.as_str()).unwrap_or_default();
         if service.last_resort {
             faults.push(format!(
                 "{}: every check fails; the backends are used as a last resort, as all_down says",
                 service.name
             ));
-        } else if service.eligible == 0 {
-            let never = |backend: &Backend| {
-                backend.health.as_ref().is_some_and(|health| health.verdict == Verdict::NeverPassed.as_str())
-            };
-            let why = if service.backends.iter().any(never) {
+        } else if service.eligible() == 0 {
+            let why = if failing.iter().any(|(_, verdict)| *verdict == Verdict::NeverPassed) {
                 ": those that have never passed their checks are no last resort"
             } else {
                 ""
             };
             faults.push(format!("{}: no backend takes new flows{why}", service.name));
         }
-        faults.extend(failing(service));
+        let configured = configured.get(service.name.as_str()).copied();
+        faults.extend(checks_fail(core, &service.name, configured, &failing));
     }
     faults
 }
 
 /// Whose checks fail, of those that should take new flows, with the reason of the first.
-fn failing(service: &Service) -> Option<String> {
-    let wanted = service.backends.iter().filter(|b| !b.removed && b.admin == AdminState::Ready.as_str());
-    let verdicts = wanted.filter_map(|backend| Some((&backend.name, backend.health.as_ref()?)));
-    let failing: Vec<_> = verdicts.filter(|(_, health)| health.verdict != Verdict::Up.as_str()).collect();
-    let (first, health) = failing.first()?;
-    let Health { verdict, reason, .. } = health;
-    let because = reason.as_ref().map_or(String::new(), |reason| format!(", {reason}"));
-    let mut text = format!("{}: checks fail of {first} ({verdict}{because})", service.name);
-    for (name, _) in failing.iter().take(NAMED).skip(1) {
-        text += &format!(", {name}");
+fn checks_fail(
+    core: &Core,
+    service: &str,
+    configured: Option<&config::Service>,
+    failing: &[Failing<'_>],
+) -> Option<String> {
+    let configured = configured.filter(|_| !failing.is_empty())?.backends.iter();
+    let configured: HashMap<&str, &config::Backend> =
+        configured.map(|backend| (backend.name.as_str(), backend)).collect();
+    let is_ready = |who: &Who| {
+        let said = core.desired.overrides().of(who);
+        admin(&said, configured.get(who.backend.as_str()).copied()) == AdminState::Ready
+    };
+    let failing: Vec<_> = failing.iter().filter(|(who, _)| is_ready(who)).collect();
+    let (first, verdict) = failing.first()?;
+    let because = core.board.because(first).map_or(String::new(), |because| format!(", {because}"));
+    let mut text = format!("{service}: checks fail of {} ({}{because})", first.backend, verdict.as_str());
+    for (who, _) in failing.iter().take(NAMED).skip(1) {
+        text += &format!(", {}", who.backend);
     }
     if failing.len() > NAMED {
         text += &format!(" and {} more", failing.len() - NAMED);
@@ -137,12 +196,15 @@ fn failing(service: &Service) -> Option<String> {
 pub(crate) fn services(core: &Core, name: Option<&str>, now: Instant) -> Vec<Service> {
     let configured: HashMap<&str, &config::Service> =
         core.config.services.iter().map(|service| (service.name.as_str(), service)).collect();
-    core.controller
-        .status()
-        .into_iter()
-        .filter(|status| name.is_none_or(|name| status.name == name))
-        .map(|status| service(core, configured.get(status.name.as_str()).copied(), status, now))
-        .collect()
+    let statuses = match name {
+        Some(name) => core.controller.status_of(name).into_iter().collect(),
+        None => core.controller.status(),
+    };
+    let view = |status: ServiceStatus| {
+        let configured = configured.get(status.name.as_str()).copied();
+        service(core, configured, status, now)
+    };
+    statuses.into_iter().map(view).collect()
 }
 
 fn service(
@@ -165,11 +227,14 @@ fn service(
             })
         })
     });
-    let backends: Vec<Backend> = status
-        .backends
-        .iter()
-        .map(|backend| self::backend(core, configured, &status, backend, now))
-        .collect();
+    let wanted = configured.into_iter().flat_map(|service| &service.backends);
+    let wanted: HashMap<&str, &config::Backend> =
+        wanted.map(|backend| (backend.name.as_str(), backend)).collect();
+    let view = |backend: &BackendStatus| {
+        let wanted = wanted.get(backend.identity.as_str()).copied();
+        self::backend(core, wanted, &status, backend, now)
+    };
+    let backends: Vec<Backend> = status.backends.iter().map(view).collect();
     Service {
         listen: listen.collect(),
         policy: configured.map(|service| service.policy.word().to_owned()),
@@ -192,20 +257,15 @@ fn service(
 
 fn backend(
     core: &Core,
-    configured: Option<&config::Service>,
+    wanted: Option<&config::Backend>,
     service: &ServiceStatus,
-    status: &guideway_control::controller::BackendStatus,
+    status: &BackendStatus,
     now: Instant,
 ) -> Backend {
     let who = Who { service: service.name.clone(), backend: status.identity.clone() };
-    let wanted = configured.filter(|_| !status.removed);
-    let wanted = wanted.and_then(|service| service.backends.iter().find(|b| b.name == status.identity));
-    let changed = if status.removed { Default::default() } else { core.desired.overrides().of(&who) };
-    let admin = changed.admin.unwrap_or(match wanted.map(|backend| backend.state) {
-        Some(config::BackendState::Active) => AdminState::Ready,
-        Some(config::BackendState::Draining) | None => AdminState::Drain,
-        Some(config::BackendState::Down | config::BackendState::Disabled) => AdminState::Maintenance,
-    });
+    let wanted = wanted.filter(|_| !status.removed);
+    let changed = if status.removed { Override::default() } else { core.desired.overrides().of(&who) };
+    let admin = admin(&changed, wanted);
     let record = core.controller.engine().backend(status.global);
     let address =
         record.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |r| Ipv6Addr::from(r.address()).to_canonical());

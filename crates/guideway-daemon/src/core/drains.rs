@@ -1,5 +1,6 @@
 //! Drains: their deadlines, and what becomes of what is left then.
 
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant, SystemTime};
 
 use guideway_control::config::{BackendState, Config};
@@ -48,9 +49,17 @@ impl Core {
             return;
         }
         let wall = SystemTime::now();
+        // Those of which anything can be said: most services have none, and are passed over.
+        let said = self.desired.overrides().iter().map(|(who, _)| &who.service);
+        let known = self.drains.iter().map(|(key, _)| &key.service);
+        let touched: HashSet<String> = said.chain(known).cloned().collect();
         for service in &self.config.services {
             let drain_timeout = service.drain_timeout;
+            let touched = touched.contains(&service.name);
             for backend in &service.backends {
+                if !touched && backend.state != BackendState::Draining {
+                    continue;
+                }
                 let who = Who { service: service.name.clone(), backend: backend.name.clone() };
                 let said = self.desired.overrides().of(&who);
                 let admin =
@@ -86,6 +95,12 @@ impl Core {
 
     /// Gives the drains of backends that were removed the deadline that the configuration has for them, once.
     fn limit_removed(&mut self, remaining: &[Remaining], now: Instant) {
+        if !remaining.iter().any(|one| one.removed) {
+            return;
+        }
+        let services = self.config.services.iter();
+        let timeouts: HashMap<String, Duration> =
+            services.filter_map(|service| Some((service.name.clone(), service.drain_timeout?))).collect();
         for one in remaining.iter().filter(|one| one.removed) {
             let Remaining { service, backend, address, .. } = one;
             let key = DrainKey {
@@ -96,7 +111,7 @@ impl Core {
             };
             let known = self.drains.of(&key);
             if known.is_none_or(|drain| drain.deadline.is_none() && !drain.phase.is_over())
-                && let Some(timeout) = self.drain_timeout(service)
+                && let Some(&timeout) = timeouts.get(service)
             {
                 let began = known.map_or(now, |drain| drain.began);
                 self.drains.begin(key, now, began.checked_add(timeout));

@@ -23,9 +23,7 @@ impl Core {
             return;
         }
         self.tunnels_stale = true;
-        for &(backend, next_hop) in changes {
-            self.desired.set_next_hop(&mut self.controller, backend, next_hop);
-        }
+        self.desired.set_next_hops(&mut self.controller, changes);
         if changes.len() > TOLD {
             let unresolved = changes.iter().filter(|(_, next_hop)| next_hop.neighbour == [0; 6]).count();
             let text = format!("{} next hops changed; {unresolved} have no neighbour", changes.len());

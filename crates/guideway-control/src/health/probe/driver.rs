@@ -6,10 +6,12 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use super::tls::TlsConfigs;
-use crate::health::round::{Answer, Fault, LegResult, Round};
+use crate::health::check::Check;
+use crate::health::round::{Answer, Fault, Leg, LegResult, Round};
 
-/// Answers that may wait to be taken; those who asked wait then, too.
-const WAITING_ANSWERS: usize = 1_024;
+/// Answers that may wait to be taken; those who asked wait then, too. So many that an answer is never late because whoever
+/// takes it is busy for a second with thousands of others.
+const WAITING_ANSWERS: usize = 1 << 16;
 
 /// How checks are asked.
 #[derive(Debug, Clone)]
@@ -78,16 +80,14 @@ impl Driver {
 }
 
 async fn ask(shared: &Arc<Shared>, round: &Round) -> Answer {
+    // Most rounds have one leg, which needs no task of its own.
+    if let [leg] = round.legs.as_slice() {
+        return Answer { id: round.id, results: vec![ask_one(shared, &round.check, leg).await] };
+    }
     let mut legs = JoinSet::new();
     for (place, leg) in round.legs.iter().enumerate() {
         let (shared, check, leg) = (Arc::clone(shared), Arc::clone(&round.check), *leg);
-        legs.spawn(async move {
-            let Ok(_permit) = shared.permits.try_acquire() else {
-                let limit = shared.options.most_at_once;
-                return (place, Err(Fault::Local { said: format!("{limit} are being asked already") }));
-            };
-            (place, super::ask(&check, &leg, &shared.options, &shared.tls).await)
-        });
+        legs.spawn(async move { (place, ask_one(&shared, &check, &leg).await) });
     }
     let lost = || Err(Fault::Local { said: "the task that asked ended before its time".to_owned() });
     let mut results: Vec<LegResult> = round.legs.iter().map(|_| lost()).collect();
@@ -97,4 +97,12 @@ async fn ask(shared: &Arc<Shared>, round: &Round) -> Answer {
         }
     }
     Answer { id: round.id, results }
+}
+
+async fn ask_one(shared: &Shared, check: &Check, leg: &Leg) -> LegResult {
+    let Ok(_permit) = shared.permits.try_acquire() else {
+        let limit = shared.options.most_at_once;
+        return Err(Fault::Local { said: format!("{limit} are being asked already") });
+    };
+    super::ask(check, leg, &shared.options, &shared.tls).await
 }

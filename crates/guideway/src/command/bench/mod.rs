@@ -1,10 +1,12 @@
-//! `guideway bench`: how long the kernel's packet path and its changes take on this machine.
+//! `guideway bench`: how long the kernel's packet path, its changes and the daemon take on this machine.
 
 mod cases;
 mod commit;
+mod daemon;
 mod frames;
 mod memory;
 mod reads;
+mod rig;
 mod show;
 mod world;
 mod xdp;
@@ -14,7 +16,7 @@ use clap::Subcommand;
 use crate::failure::{Failure, Outcome};
 use crate::screen::Screen;
 
-/// Measure this machine: the program in the kernel, committing tables to it, and its memory
+/// Measure this machine: the program in the kernel, committing tables to it, its memory, and the daemon at scale
 #[derive(Debug, clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -28,6 +30,8 @@ enum Command {
     Xdp(xdp::Args),
     /// Time the commit of tables to the kernel; needs root
     Commit(commit::Args),
+    /// Time the daemon with ten thousand services or backends, beside the goals; in namespaces of its own
+    Daemon(daemon::Args),
     /// Show what the kernel's maps take, by default and for other limits; needs no privileges
     Memory(memory::Args),
 }
@@ -36,6 +40,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     match &args.command {
         Command::Xdp(args) => xdp::run(args, screen),
         Command::Commit(args) => commit::run(args, screen),
+        Command::Daemon(args) => daemon::run(args, screen),
         Command::Memory(args) => memory::run(args, screen),
     }
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::cases::{Case, Goal, MANY_FLOWS};
 use super::reads::Reads;
+use super::rig::{kernel, machine, rounded};
 use crate::columns::{Align, Columns};
 use crate::screen::{Screen, Style};
 
@@ -133,7 +134,7 @@ impl Report {
         };
         Report {
             machine: machine(),
-            kernel: first_word("/proc/sys/kernel/osrelease"),
+            kernel: kernel(),
             rounds,
             packets_a_round: packets,
             cases: cases.collect(),
@@ -216,20 +217,4 @@ pub(super) fn table(report: &Report, screen: &mut Screen) -> io::Result<()> {
         columns.row(std::iter::once(step.name.to_owned()).chain(cells));
     }
     columns.write(screen)
-}
-
-/// Two digits after the point: what is behind them is noise.
-fn rounded(value: f64) -> f64 {
-    (value * 100.0).round() / 100.0
-}
-
-fn first_word(path: &str) -> String {
-    std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
-}
-
-fn machine() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split(':').nth(1));
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    format!("{}, {cores} core(s) for this process", name.unwrap_or("an unknown processor").trim())
 }

@@ -3,9 +3,6 @@
 mod books;
 mod churn;
 mod clients;
-mod daemon;
-mod ground;
-mod interrupt;
 mod picture;
 mod scenes;
 mod stage;
@@ -19,12 +16,11 @@ use guideway_testbed::soft::SoftForwarder;
 
 use self::books::{Report, Rig};
 use self::clients::Clients;
-use self::ground::Ground;
-use self::interrupt::Interrupt;
 use self::picture::Picture;
 use self::stage::Stage;
 use self::world::{BACKENDS, World};
 use crate::failure::{Failure, Outcome};
+use crate::sandbox::{self, EngineWish, Ground, Interrupt, LONG};
 use crate::screen::{Screen, Style};
 use crate::times;
 
@@ -81,19 +77,9 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What may be asked to forward.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum EngineWish {
-    Auto,
-    /// The kernel, by XDP: needs root
-    Xdp,
-    /// User space
-    Soft,
-}
-
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
     let interrupt = Interrupt::hold_back()?;
-    let ground = ground::take(args.engine)?;
+    let ground = sandbox::take(args.engine)?;
     let picture = Picture::on(screen, args.json);
     if ground.kernel {
         show::<KernelForwarder>(args, &ground, picture, interrupt)
@@ -155,8 +141,8 @@ fn start<F: Forwarder>(world: &mut World<F>, ground: &Ground, interrupt: &Interr
                 let mode = status.interfaces.first().map(|interface| interface.mode.clone());
                 return Ok(Rig { engine: status.engine, mode: mode.unwrap_or_default(), root: ground.root });
             }
-            Err(error) if begin.elapsed() > daemon::LONG => return Err(error),
-            Ok(_) if begin.elapsed() > daemon::LONG => {
+            Err(error) if begin.elapsed() > LONG => return Err(error),
+            Ok(_) if begin.elapsed() > LONG => {
                 return Err(Failure::failed("the backends passed no check in time"));
             }
             _ => {}

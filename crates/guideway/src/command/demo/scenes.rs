@@ -7,9 +7,8 @@ use guideway_testbed::client::Progress;
 use guideway_testbed::forwarder::Forwarder;
 
 use super::books::{Packets, Scene};
-use super::daemon::SERVICE;
 use super::stage::{Killed, Stage};
-use super::world::BACKENDS;
+use super::world::{BACKENDS, SERVICE};
 use crate::failure::Failure;
 
 /// A scene's name in the report, and how it is played.
@@ -53,7 +52,7 @@ fn drain<F: Forwarder>(stage: &mut Stage<'_, F>) -> Result<(), Failure> {
     let on = |all: &[Progress]| all.iter().filter(|download| download.backend == name).count();
     stage.clients.download(stage.show + Duration::from_secs(1), |all| on(all) >= 2)?;
     let before = stage.ownership()?;
-    stage.world.daemon.set_admin(name, "drain")?;
+    stage.world.daemon.set_admin(SERVICE, name, "drain")?;
     stage.until_service("the drain", |service| slots(service, name) == 0)?;
     stage.moved(&format!("drain {name}"), &before)?;
     stage.until_requests_are_over()?;
@@ -67,7 +66,7 @@ fn drain<F: Forwarder>(stage: &mut Stage<'_, F>) -> Result<(), Failure> {
     let drained = stage.clients.downloads();
     stage.tell(&format!("{} downloads from {name} have come whole, none was cut", on(&drained)))?;
     let before = stage.ownership()?;
-    stage.world.daemon.set_admin(name, "ready")?;
+    stage.world.daemon.set_admin(SERVICE, name, "ready")?;
     stage.until_service("the end of the drain", |service| slots(service, name) > 0)?;
     stage.moved(&format!("ready {name}"), &before)?;
     stage.until_answers_of(name)?;

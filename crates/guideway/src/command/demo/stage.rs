@@ -10,11 +10,10 @@ use guideway_testbed::forwarder::Forwarder;
 use super::books::Books;
 use super::churn::{Change, Ownership};
 use super::clients::Clients;
-use super::daemon::LONG;
-use super::interrupt::Interrupt;
 use super::picture::{Picture, Row, Scenery};
-use super::world::World;
+use super::world::{SERVICE, World};
 use crate::failure::Failure;
+use crate::sandbox::{Interrupt, LONG};
 use crate::screen::Style;
 
 /// How often anything is looked at.
@@ -128,7 +127,7 @@ impl<'a, F: Forwarder> Stage<'a, F> {
         wanted: impl Fn(&Service) -> bool,
     ) -> Result<Service, Failure> {
         self.until(what, |stage| {
-            let service = stage.world.daemon.service()?;
+            let service = stage.world.daemon.service(SERVICE)?;
             Ok(wanted(&service).then_some(service))
         })
     }
@@ -142,7 +141,7 @@ impl<'a, F: Forwarder> Stage<'a, F> {
 
     /// Who owns each slot.
     pub(crate) fn ownership(&self) -> Result<Ownership, Failure> {
-        Ok(Ownership::of(&self.world.daemon.table()?, &self.world.daemon.service()?))
+        Ok(Ownership::of(&self.world.daemon.table(SERVICE)?, &self.world.daemon.service(SERVICE)?))
     }
 
     /// Writes down what has moved since.
@@ -161,7 +160,8 @@ impl<'a, F: Forwarder> Stage<'a, F> {
         self.world.daemon.check()?;
         self.clients.sample();
         // One that is starting does not answer yet, one that was killed never will.
-        let service = self.world.daemon.is_started().then(|| self.world.daemon.service().ok()).flatten();
+        let service =
+            self.world.daemon.is_started().then(|| self.world.daemon.service(SERVICE).ok()).flatten();
         if service.is_some() {
             self.judge()?;
         }

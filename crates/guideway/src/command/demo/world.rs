@@ -9,8 +9,11 @@ use guideway_testbed::server::{self, TcpServer};
 use guideway_testbed::{Bed, Plan, kernel};
 use guideway_xdp::peer::Pass;
 
-use super::daemon::{Daemon, SERVICE};
 use crate::failure::Failure;
+use crate::sandbox::Daemon;
+
+/// The only service.
+pub(crate) const SERVICE: &str = "web";
 
 /// Backends at the start.
 pub(crate) const BACKENDS: u8 = 3;
@@ -46,7 +49,7 @@ impl<F: Forwarder> World<F> {
         client.set("ipv4/tcp_rmem", BUFFERS).map_err(Failure::failed)?;
         // Many short connections in a short time.
         client.set("ipv4/ip_local_port_range", "1024 65535").map_err(Failure::failed)?;
-        let daemon = Daemon::new(machine.clone(), kernel);
+        let daemon = Daemon::new(machine.link.clone(), kernel);
         let mut world = Self { daemon, own: Vec::new(), _passes: passes, bed };
         for backend in 0..usize::from(BACKENDS) {
             world.furnish(backend)?;

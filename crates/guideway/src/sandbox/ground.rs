@@ -1,4 +1,4 @@
-//! Where the demo stands: namespaces of its own, with or without root, and directories that vanish with them.
+//! Where it stands: namespaces of its own, with or without root, and directories that vanish with them.
 
 use std::fs;
 use std::io;
@@ -14,17 +14,20 @@ use nix::sched::{CloneFlags, unshare};
 use super::EngineWish;
 use crate::failure::Failure;
 
-/// What is hidden under a file system of the demo's own: a real daemon's socket among it.
+/// What is hidden under a file system of its own: a real daemon's socket among it.
 const RUN: &str = "/run";
 
-/// Everything that the daemon writes. Below [`RUN`], so it is seen by the demo alone.
-pub(crate) const DIRECTORY: &str = "/run/guideway";
+/// Everything that the daemon writes. Below [`RUN`], so nobody else sees it.
+pub(super) const DIRECTORY: &str = "/run/guideway";
 
-/// A BPF file system of the demo's own.
+/// What the daemon's directory for state is called in it.
+pub(super) const STATE: &str = "state";
+
+/// A BPF file system of its own.
 const BPF: &str = "/run/guideway/bpf";
 
 /// The pins' directory in it.
-pub(crate) const PINS: &str = "/run/guideway/bpf/demo";
+pub(super) const PINS: &str = "/run/guideway/bpf/pins";
 
 /// What forwards, and why nothing better does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,11 +71,21 @@ pub(crate) fn take(wish: EngineWish) -> Result<Ground, Failure> {
     Ok(Ground { kernel, root, why_not })
 }
 
+/// Forgets what a daemon that has ended remembered.
+pub(crate) fn forget_state() -> Result<(), Failure> {
+    match fs::remove_dir_all(Path::new(DIRECTORY).join(STATE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::failed(format!("removing the daemon's state: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A mount namespace is there; gives it directories that nobody else sees.
 fn directories() -> io::Result<()> {
     let none = None::<&str>;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
-    mount(Some("tmpfs"), RUN, Some("tmpfs"), MsFlags::MS_NOSUID, Some("size=64m,mode=755"))?;
+    mount(Some("tmpfs"), RUN, Some("tmpfs"), MsFlags::MS_NOSUID, Some("size=512m,mode=755"))?;
     fs::create_dir_all(DIRECTORY)
 }
 
@@ -103,13 +116,13 @@ fn closed(error: impl std::fmt::Display) -> Failure {
         }
     };
     Failure::failed(format!(
-        "the demo makes a network of its own from namespaces, for which it needs root or user namespaces, and neither \
+        "this makes a network of its own from namespaces, for which it needs root or user namespaces, and neither \
          is allowed ({error}); {remedy}"
     ))
 }
 
 /// How long an end that was asked for may take.
-pub(crate) const END_AT_MOST: Duration = Duration::from_secs(5);
+pub(super) const END_AT_MOST: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {

@@ -4,34 +4,31 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use guideway_daemon::model::{Applied, Explanation, Service, Status, Table};
+use guideway_daemon::model::{Applied, Event, Explanation, Service, Status, Table};
 use guideway_testbed::process::Process;
-use guideway_testbed::{Host, Program};
+use guideway_testbed::{Link, Program};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::ground::{DIRECTORY, END_AT_MOST, PINS};
+use super::ground::{DIRECTORY, END_AT_MOST, PINS, STATE};
 use crate::daemon_client::{DaemonArgs, segment};
 use crate::failure::Failure;
 
-/// The only service.
-pub(crate) const SERVICE: &str = "web";
-
-/// The daemon of the demo's balancer.
+/// A daemon, and how it is started and asked.
 #[derive(Debug)]
 pub(crate) struct Daemon {
     process: Option<Process>,
-    machine: Host,
+    link: Link,
     kernel: bool,
     asked: DaemonArgs,
 }
 
 impl Daemon {
-    /// One that does not run yet.
-    pub(crate) fn new(machine: Host, kernel: bool) -> Self {
+    /// One that does not run yet, and will forward at this link.
+    pub(crate) fn new(link: Link, kernel: bool) -> Self {
         let socket = Path::new(DIRECTORY).join("guideway.sock");
-        Self { process: None, machine, kernel, asked: DaemonArgs { socket } }
+        Self { process: None, link, kernel, asked: DaemonArgs { socket } }
     }
 
     /// Its socket, as seen inside.
@@ -59,11 +56,11 @@ impl Daemon {
             "--engine",
             if self.kernel { "xdp" } else { "soft" },
             "--interface",
-            self.machine.link.name(),
+            self.link.name(),
             "--config",
             &Self::config().display().to_string(),
             "--state",
-            &place("state"),
+            &place(STATE),
             "--pins",
             PINS,
             "--socket",
@@ -71,7 +68,7 @@ impl Daemon {
         ]
         .map(str::to_owned);
         self.process =
-            Some(Program::new(program).args(words).start(&self.machine.namespace).map_err(Failure::failed)?);
+            Some(Program::new(program).args(words).start(self.link.namespace()).map_err(Failure::failed)?);
         Ok(())
     }
 
@@ -90,9 +87,19 @@ impl Daemon {
         self.process.take().map_or(Ok(()), |process| process.kill().map_err(Failure::failed))
     }
 
+    /// Its process, while it runs.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::id)
+    }
+
     /// Whether it was started and not killed since.
     pub(crate) fn is_started(&self) -> bool {
         self.process.is_some()
+    }
+
+    /// Whether it answers at all, which it does as soon as its tables are committed.
+    pub(crate) fn is_up(&self) -> bool {
+        self.asked.get("/livez").is_ok()
     }
 
     /// What it is as a whole.
@@ -100,14 +107,19 @@ impl Daemon {
         self.asked.get("/v1/status")?.value()
     }
 
-    /// The service.
-    pub(crate) fn service(&self) -> Result<Service, Failure> {
-        self.asked.get(&format!("/v1/services/{SERVICE}"))?.value()
+    /// A service.
+    pub(crate) fn service(&self, name: &str) -> Result<Service, Failure> {
+        self.asked.get(&format!("/v1/services/{}", segment(name)))?.value()
     }
 
-    /// The service's table, whole.
-    pub(crate) fn table(&self) -> Result<Table, Failure> {
-        self.asked.get(&format!("/v1/services/{SERVICE}/table?limit=10000"))?.value()
+    /// A service's table, whole.
+    pub(crate) fn table(&self, service: &str) -> Result<Table, Failure> {
+        self.asked.get(&format!("/v1/services/{}/table?limit=10000", segment(service)))?.value()
+    }
+
+    /// What has happened since the event of this number.
+    pub(crate) fn events(&self, after: u64) -> Result<Vec<Event>, Failure> {
+        self.asked.get(&format!("/v1/events?after={after}&limit=10000"))?.value()
     }
 
     /// What becomes of packets of a TCP flow.
@@ -124,8 +136,8 @@ impl Daemon {
     }
 
     /// Says of a backend what an operator would.
-    pub(crate) fn set_admin(&self, backend: &str, state: &str) -> Result<(), Failure> {
-        let path = format!("/v1/services/{SERVICE}/backends/{backend}/admin");
+    pub(crate) fn set_admin(&self, service: &str, backend: &str, state: &str) -> Result<(), Failure> {
+        let path = format!("/v1/services/{}/backends/{}/admin", segment(service), segment(backend));
         let body = serde_json::json!({ "state": state });
         self.asked.change("PUT", &path, Some(&body))?.value::<Value>().map(drop)
     }
@@ -153,5 +165,5 @@ impl Drop for Daemon {
     }
 }
 
-/// How long the daemon may take for anything here.
+/// How long the daemon may take for anything.
 pub(crate) const LONG: Duration = Duration::from_secs(20);

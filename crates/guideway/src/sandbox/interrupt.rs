@@ -1,4 +1,4 @@
-//! Noticing that somebody wants the demo to end.
+//! Noticing that somebody wants it to end.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl Interrupt {
         let at_most = PollTimeout::try_from(at_most).unwrap_or(PollTimeout::MAX);
         match poll(&mut [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)], at_most) {
             Ok(0) | Err(Errno::EINTR) => Ok(()),
-            Ok(_) => Err(Failure::failed("interrupted; all that the demo made is taken away")),
+            Ok(_) => Err(Failure::failed("interrupted; all that was made is taken away")),
             Err(error) => Err(Failure::failed(format!("signals cannot be awaited: {error}"))),
         }
     }

@@ -1,0 +1,125 @@
+//! The unsettled slots of a table, and when each changed its owner last.
+//!
+//! After a change of ten thousand services there are millions of them, and all for an idle time. So they take four bytes
+//! a slot of the table, none while all are settled, and what time brings is looked for only when it can be due.
+
+/// Those slots.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Unsettled {
+    /// One more than the second of the change, by slot; 0 for the settled. Empty while all are.
+    changed: Vec<u32>,
+    many: u32,
+    /// No change is older than this.
+    oldest: u32,
+    /// The seconds of changes whose grace has not been ended, oldest first.
+    in_grace: Vec<u32>,
+}
+
+impl Unsettled {
+    /// A slot of a table of so many changed its owner.
+    pub(crate) fn insert(&mut self, slot: u32, of: u32, now: u32) {
+        if self.many == 0 {
+            self.changed = vec![0; of as usize];
+            self.oldest = now;
+        }
+        let Some(changed) = self.changed.get_mut(slot as usize) else { return };
+        self.many += u32::from(*changed == 0);
+        *changed = now.saturating_add(1);
+        // Of a clock that goes back the older second counts.
+        self.oldest = self.oldest.min(now);
+        if self.in_grace.last() != Some(&now) {
+            self.in_grace.push(now);
+        }
+    }
+
+    /// A slot has settled.
+    pub(crate) fn remove(&mut self, slot: u32) {
+        let Some(changed) = self.changed.get_mut(slot as usize).filter(|changed| **changed != 0) else {
+            return;
+        };
+        *changed = 0;
+        self.many -= 1;
+        if self.many == 0 {
+            self.clear();
+        }
+    }
+
+    /// All have settled, or their table is another's business now.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.many
+    }
+
+    /// Each with the second of its last change.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
+        let changed = self.changed.iter().enumerate().filter(|(_, changed)| **changed != 0);
+        changed.map(|(slot, changed)| (slot as u32, changed - 1))
+    }
+
+    /// Whether any change can have been longer ago than so many seconds.
+    pub(crate) fn may_be_older(&self, than: u32, now: u32) -> bool {
+        self.many > 0 && now.saturating_sub(self.oldest) > than
+    }
+
+    /// Finds anew which change is the oldest.
+    pub(crate) fn note_oldest(&mut self) {
+        self.oldest = self.iter().map(|(_, changed)| changed).min().unwrap_or(0);
+    }
+
+    /// The slots whose last change is longer ago than so many seconds, if there are any that were not told before.
+    pub(crate) fn end_grace(&mut self, longer_than: u32, now: u32) -> Vec<u32> {
+        let is_over = |changed: u32| now.saturating_sub(changed) > longer_than;
+        let before = self.in_grace.len();
+        self.in_grace.retain(|&changed| !is_over(changed));
+        if self.in_grace.len() == before {
+            return Vec::new();
+        }
+        self.iter().filter(|&(_, changed)| is_over(changed)).map(|(slot, _)| slot).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_slot_is_there_with_its_last_change_until_it_settles() {
+        let mut unsettled = Unsettled::default();
+        for (slot, now) in [(3, 0), (5, 7), (3, 9)] {
+            unsettled.insert(slot, 11, now);
+        }
+        assert_eq!(unsettled.iter().collect::<Vec<_>>(), [(3, 9), (5, 7)]);
+        assert_eq!(unsettled.len(), 2);
+        unsettled.remove(5);
+        unsettled.remove(5);
+        assert_eq!(unsettled.len(), 1);
+        unsettled.remove(3);
+        assert!(unsettled.len() == 0 && unsettled.changed.is_empty(), "no memory is left");
+    }
+
+    #[test]
+    fn nothing_is_looked_for_before_it_can_be_due() {
+        let mut unsettled = Unsettled::default();
+        unsettled.insert(1, 11, 100);
+        unsettled.insert(2, 11, 105);
+        assert!(!unsettled.may_be_older(10, 110) && unsettled.may_be_older(10, 111));
+        unsettled.remove(1);
+        unsettled.note_oldest();
+        assert!(!unsettled.may_be_older(10, 115) && unsettled.may_be_older(10, 116));
+    }
+
+    #[test]
+    fn a_grace_ends_once() {
+        let mut unsettled = Unsettled::default();
+        unsettled.insert(1, 11, 100);
+        unsettled.insert(2, 11, 105);
+        assert_eq!(unsettled.end_grace(30, 130).len(), 0);
+        assert_eq!(unsettled.end_grace(30, 131), [1]);
+        assert_eq!(unsettled.end_grace(30, 132).len(), 0);
+        assert_eq!(unsettled.end_grace(30, 140), [1, 2]);
+        assert_eq!(unsettled.end_grace(30, 999).len(), 0);
+    }
+}
