@@ -1,5 +1,7 @@
 //! Bodies of requests.
 
+use std::fmt::Display;
+
 use guideway_control::config::{Config, Source};
 use guideway_control::printable::printable;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -46,10 +48,13 @@ pub(super) struct Json<T>(pub(super) T);
 
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Body for Json<T> {
     fn read(bytes: &[u8]) -> Result<Self, Refusal> {
-        serde_json::from_slice(bytes).map(Self).map_err(|error| {
-            let detail = format!("the body is not understood: {error}");
-            Refusal::new(Kind::BadBody, detail)
-        })
+        let wrong =
+            |error: &dyn Display| Refusal::new(Kind::BadBody, format!("the body is not understood: {error}"));
+        let mut reader = serde_json::Deserializer::from_slice(bytes);
+        // With the field that it is about.
+        let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| wrong(&error))?;
+        reader.end().map_err(|error| wrong(&error))?;
+        Ok(Self(value))
     }
 
     fn tell(bytes: &[u8]) -> Option<String> {

@@ -152,6 +152,13 @@ fn a_time_out_of_its_range_is_refused_with_the_field_and_the_range() {
         let detail = format!("deadline_seconds is {seconds}, and can be 1 to 604800");
         assert_eq!(reply.body["detail"], detail);
     }
+    for wrong in ["-1", "1.5", "\"5\""] {
+        let body = format!("{{\"state\": \"drain\", \"deadline_seconds\": {wrong}}}");
+        let reply = ask(&socket, "PUT", admin, &any, &body);
+        assert_eq!((reply.status, &reply.body["type"]), (422, &json!("bad-body")), "{}", reply.body);
+        let detail = reply.body["detail"].as_str().unwrap();
+        assert!(detail.contains("deadline_seconds: invalid"), "{detail}");
+    }
     let idle = ask(&socket, "PUT", admin, &any, r#"{"state": "ready", "deadline_seconds": 5}"#);
     assert_eq!((idle.status, &idle.body["type"]), (422, &json!("bad-body")), "{}", idle.body);
     assert_eq!(get(&bed, "/v1/services/web/backends/be1")["overridden"], false);
