@@ -65,10 +65,13 @@ fn what_somebody_changes_in_the_kernel_is_put_right_and_told() {
     put_right("pin");
     assert!(removed.exists());
 
-    assert_eq!([repairs(&bed, "directory"), repairs(&bed, "slot"), repairs(&bed, "link")], [4, 16, 1]);
+    // A slot that has settled on the first backend is nought by itself.
+    let wrong = line.iter().filter(|word| **word != 0).count();
+    let repaired = [repairs(&bed, "directory"), repairs(&bed, "slot"), repairs(&bed, "link")];
+    assert_eq!(repaired, [4, wrong as u64, 1]);
     let told = daemon.printed()[1].clone();
-    for text in ["4 entries of the maps", "16 slots of the table", "the program was not at", "1 pins of maps"]
-    {
+    let slots = format!("{wrong} slots of the table");
+    for text in ["4 entries of the maps", &slots, "the program was not at", "1 pins of maps"] {
         assert_eq!(told.matches(text).count(), 1, "{text}: {told}");
     }
     assert!(end(daemon).status.success());
