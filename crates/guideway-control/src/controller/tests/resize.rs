@@ -74,9 +74,12 @@ fn while_a_resize_does_not_fit_everything_else_of_the_service_can_change() {
     );
 }
 
+/// Names and weights.
+type Weighted<'a> = &'a [(&'a str, u32)];
+
 /// Of all pairs of slots that a hash can have in two tables, those whose owner changes and those that change it
 /// needlessly, by `weights` before and after.
-fn counted_by_hash(before: &TableView, after: &TableView, weights: [&[(&str, u32)]; 2]) -> (u64, u64) {
+fn counted_by_hash(before: &TableView, after: &TableView, weights: [Weighted<'_>; 2]) -> (u64, u64) {
     let weight = |when: usize, name: &str| {
         weights[when].iter().find(|(other, _)| *other == name).map_or(0, |&(_, weight)| weight)
     };
@@ -98,7 +101,7 @@ fn counted_by_hash(before: &TableView, after: &TableView, weights: [&[(&str, u32
 fn a_resize_counts_as_moved_the_share_of_all_hashes_that_change_their_backend() {
     let even = [("be1", 1), ("be2", 1), ("be3", 1), ("be4", 1)];
     let uneven = [("be1", 5), ("be2", 1), ("be3", 2), ("be4", 1)];
-    let cases: [(u32, u32, [&[(&str, u32)]; 2]); 5] = [
+    let cases: [(u32, u32, [Weighted<'_>; 2]); 5] = [
         (251, 509, [&even, &even]),
         (509, 251, [&even, &even[1..]]),
         (251, 509, [&even[..3], &even]),
@@ -143,7 +146,7 @@ fn another_seed_moves_the_share_of_flows_that_it_says() {
         table.slots[(hash % table.slots.len() as u64) as usize].current.clone()
     };
     let flows = (0..40_000_u32).map(|number| {
-        let client = (0x0b00_0000 | number / 100).to_be_bytes();
+        let client = (0x0b00_0000 | (number / 100)).to_be_bytes();
         let port = 10_000 + (number % 100) as u16;
         FlowKey::v4(client, [192, 0, 2, 10], port, 80, IpProtocol::TCP)
     });
