@@ -24,7 +24,7 @@ use crate::engine::Plane;
 use crate::limits;
 
 /// What the daemon is configured with.
-const CONFIG: &str = r#"
+pub(crate) const CONFIG: &str = r#"
 [flow_table]
 entries = 4096
 

@@ -356,7 +356,9 @@ impl<'a> Shell<'a> {
             // A question, which is nobody's change.
             Order::PlanRollback(tell) => {
                 self.core.journal.act_for(None);
-                drop(tell.send(self.plan_rollback()));
+                if !tell.is_closed() {
+                    drop(tell.send(self.plan_rollback()));
+                }
             }
         }
     }

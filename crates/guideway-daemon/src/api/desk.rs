@@ -69,18 +69,63 @@ impl Loop {
         Arc::clone(&self.trace).try_acquire_owned().ok()
     }
 
-    /// Does something on the loop.
+    /// Does something on the loop, whoever waits for it still.
     pub(super) async fn on<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Desk<'_>) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
+        self.send(true, work).await
+    }
+
+    /// Asks the loop something; where whoever asked has gone away by then, nothing is worked out.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Desk<'_>) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        self.send(false, work).await
+    }
+
+    async fn send<T: Send + 'static>(
+        &self,
+        for_nobody_too: bool,
+        work: impl FnOnce(&mut Desk<'_>) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
         let (tell, told) = oneshot::channel();
         let work: Work = Box::new(move |desk| {
-            let answer = work(desk);
+            let answer = (for_nobody_too || !tell.is_closed()).then(|| work(desk));
             // Whoever asked may have gone away.
-            Box::new(move || drop(tell.send(answer)))
+            Box::new(move || drop(answer.map(|answer| tell.send(answer))))
         });
         self.work.send(work).await.map_err(|_| Refusal::ending())?;
         told.await.map_err(|_| Refusal::ending())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    use std::time::Instant;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_question_of_somebody_who_left_is_not_worked_out_and_a_change_is_made_all_the_same() {
+        let mut core = crate::in_process::core(crate::in_process::CONFIG, Instant::now()).unwrap();
+        let (sender, mut work) = mpsc::channel(2);
+        let (to_loop, done) = (Loop::new(sender), Arc::new(AtomicU32::new(0)));
+        let add = |number| {
+            let done = Arc::clone(&done);
+            move |_: &mut Desk<'_>| done.fetch_add(number, Relaxed)
+        };
+        // Each is polled once, which sends it, and then left.
+        drop(timeout(Duration::ZERO, to_loop.ask(add(1))).await);
+        drop(timeout(Duration::ZERO, to_loop.on(add(10))).await);
+        for _ in 0..2 {
+            let asked = work.recv().await.unwrap();
+            asked(&mut Desk { core: &mut core, order: &mut None })();
+        }
+        assert_eq!(done.load(Relaxed), 10);
     }
 }

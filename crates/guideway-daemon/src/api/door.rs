@@ -9,7 +9,6 @@ use axum::response::{IntoResponse, Response};
 
 use super::places::Peer;
 use super::problem::{Kind, Refusal};
-use super::routes::PLAN;
 
 /// What a connection may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +50,7 @@ pub(super) async fn admit(State(door): State<Door>, mut request: Request, next: 
         Door::Socket(role) => (*role, Caller::at_socket(&request)),
         Door::Tokens(tokens) => {
             let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-            let given = given.and_then(|value| value.strip_prefix("Bearer "));
+            let given = given.and_then(token);
             match given.and_then(|given| role_of(tokens, given)) {
                 Some(role) => (role, Caller::of_token(role)),
                 None => {
@@ -63,12 +62,7 @@ pub(super) async fn admit(State(door): State<Door>, mut request: Request, next: 
             }
         }
     };
-    let reads = match *request.method() {
-        Method::GET | Method::HEAD | Method::OPTIONS => true,
-        // A question whose words do not fit into an address.
-        Method::POST => request.uri().path() == PLAN,
-        _ => false,
-    };
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     if !reads && role == Role::Reader {
         let detail = "this way in is for reading only; use the operators' socket or token";
         return Refusal::new(Kind::ReadOnly, detail).into_response();
@@ -77,10 +71,31 @@ pub(super) async fn admit(State(door): State<Door>, mut request: Request, next: 
     next.run(request).await
 }
 
+/// The token of a header; the word before it is the same in any case.
+fn token(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start_matches(' '))
+}
+
 /// Compares all of every token, so that the time that it takes tells nothing.
 fn role_of(tokens: &[(String, Role)], given: &str) -> Option<Role> {
     let equal = |token: &str| {
         token.len() == given.len() && token.bytes().zip(given.bytes()).fold(0, |d, (a, b)| d | (a ^ b)) == 0
     };
     tokens.iter().fold(None, |found, (token, role)| if equal(token) { Some(*role) } else { found })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_before_a_token_is_the_same_in_any_case() {
+        for header in ["Bearer abc", "bearer abc", "BEARER  abc"] {
+            assert_eq!(token(header), Some("abc"), "{header}");
+        }
+        for header in ["Basic abc", "Bearerabc", "Bearer", ""] {
+            assert_eq!(token(header), None, "{header}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
+use guideway_control::Engine as _;
 use guideway_control::config::{self, Config};
 use guideway_control::controller::spec::{Admin, BackendSpec, Health, ServiceSpec};
 use guideway_control::overrides::AdminState;
@@ -21,6 +22,15 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
     let mut plan = Plan { services: Vec::new(), unchanged: 0, refused: Vec::new() };
     if let Err(refused) = core.accepts(config) {
         plan.refused.push(refused.to_string());
+    }
+    let room = core.controller.engine().slots().len() as u64;
+    let slots: u64 = config.services.iter().map(|service| u64::from(service.table_size.get())).sum();
+    let fits = slots <= room;
+    if !fits {
+        plan.refused.push(format!(
+            "its tables have {slots} slots together, and the forwarder at work has room for {room}: end the daemon with \
+             its forwarder and start it anew; no table was built to look at"
+        ));
     }
     for (name, gone) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
         plan.services.push(PlannedService {
@@ -57,8 +67,10 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
         let border = before_and_after.1.and_then(|service| service.size_border());
         service.notes.extend(border.map(|border| border.to_string()));
         // A place that another service gives up first is free by then, which a preview cannot know.
-        match core.controller.preview(wanted, |_| Health::Up) {
-            Ok(change) => {
+        let preview = fits.then(|| core.controller.preview(wanted, |_| Health::Up));
+        match preview {
+            None => {}
+            Some(Ok(change)) => {
                 service.slots = change.slots;
                 service.slots_moved = change.moved;
                 service.slots_moved_needlessly = change.needless;
@@ -66,7 +78,7 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
                 service.eligible = change.eligible;
                 service.resize_waits = change.resize_waits;
             }
-            Err(error) => plan.refused.push(error.to_string()),
+            Some(Err(error)) => plan.refused.push(error.to_string()),
         }
         plan.services.push(service);
     }
@@ -211,5 +223,24 @@ mod tests {
                 "idle: 900s -> 300s",
             ]
         );
+    }
+
+    #[test]
+    fn tables_that_the_forwarder_has_no_room_for_are_not_built() {
+        let mut api = Api::new().unwrap();
+        let service = |n: usize| {
+            format!(
+                "[[service]]\nname = \"s{n}\"\nvip = [\"192.0.2.10\"]\nport = {}\nprotocol = \"tcp\"\n\
+                 table_size = 65537\nbackend = [{{ name = \"be1\", address = \"10.0.0.1\" }}]\n",
+                n + 1
+            )
+        };
+        let head = "flow_table = { entries = 4096 }\nunderlay = { source_v4 = \"10.0.1.1\" }\n".to_owned();
+        let file = head + &(0..1_000).map(service).collect::<String>();
+        let answer = api.ask(Request::post("/v1/plan").body(Body::from(file)).unwrap());
+        let plan: Plan = serde_json::from_slice(answer.body()).unwrap();
+        assert_eq!(plan.refused.len(), 1, "{:?}", plan.refused);
+        assert!(plan.refused[0].contains("65537000 slots"), "{:?}", plan.refused);
+        assert_eq!(plan.services.iter().filter(|service| service.slots > 0).count(), 0);
     }
 }

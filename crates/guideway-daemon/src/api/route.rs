@@ -163,7 +163,7 @@ pub(super) fn read<P: Part, Q: Part + JsonSchema, B: Body, T: Told>(
 ) -> Route {
     let handler = move |State(to_loop): State<Loop>, asked: Asked<P, Q, B>| async move {
         to_loop
-            .on(move |desk| {
+            .ask(move |desk| {
                 let value = read(desk.core, Instant::now(), asked)?;
                 Ok::<_, Refusal>(Tagged { revision: desk.core.revision(), value })
             })

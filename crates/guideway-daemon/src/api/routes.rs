@@ -28,9 +28,6 @@ use crate::core::Core;
 const ROWS: usize = 100;
 const MAX_ROWS: usize = 10_000;
 
-/// The one question that is a POST and that readers may ask too.
-pub(super) const PLAN: &str = "/v1/plan";
-
 /// How long a trial can be, and a drain, seconds: a day at most, and a week as in the configuration.
 const TRIAL: RangeInclusive<u64> = 1..=86_400;
 const DEADLINE: RangeInclusive<u64> = 1..=604_800;
@@ -76,8 +73,13 @@ pub(super) fn all() -> Vec<Route> {
             false,
             |_: Asked, tell: Reply<Reloaded>| Ok(Order::Reload(tell)),
         ),
-        // A POST, since a configuration does not fit into an address.
-        read(Post, PLAN, "What the configuration in the body (TOML) would change; changes nothing", plan),
+        // A POST, since a configuration does not fit into an address, and since tables are built for the answer.
+        read(
+            Post,
+            "/v1/plan",
+            "What the configuration in the body (TOML) would change; changes nothing",
+            plan,
+        ),
         order(
             Post,
             "/v1/apply",

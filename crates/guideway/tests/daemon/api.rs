@@ -109,9 +109,9 @@ fn changes_need_a_condition_and_a_way_in_that_may_change() {
         (ask(&socket, "GET", "/v1/flows?limit=10001", &[], ""), 400, "out-of-range"),
         (ask(&socket, "POST", "/v1/apply", &[("If-Match", "*")], "[[service]]\n"), 422, "bad-config"),
         (ask(&socket, "POST", "/v1/apply", &[("If-Match", "*")], ""), 422, "bad-body"),
-        (ask(&readers, "POST", "/v1/plan", &[], "[[service]]\n"), 422, "bad-config"),
+        (ask(&socket, "POST", "/v1/plan", &[], "[[service]]\n"), 422, "bad-config"),
         (ask(&readers, "POST", "/v1/apply", &[("If-Match", "*")], ""), 403, "read-only"),
-        (ask(&readers, "POST", "/v1/plan/", &[], ""), 403, "read-only"),
+        (ask(&readers, "POST", "/v1/plan", &[], "[[service]]\n"), 403, "read-only"),
     ] {
         assert_eq!((reply.status, reply.body["type"].as_str()), (status, Some(kind)), "{}", reply.body);
         assert!(reply.head.contains("content-type: application/problem+json"), "{}", reply.head);
