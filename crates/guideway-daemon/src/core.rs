@@ -11,6 +11,7 @@
 mod drains;
 #[cfg(test)]
 mod flapping;
+mod impossible;
 mod next_hops;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +64,8 @@ pub(crate) struct Core {
     pub(crate) unsaved: Unsaved,
     /// Files that could not be written at the last try, and why.
     pub(crate) unwritten: BTreeMap<&'static str, String>,
+    /// Services of which it was told that checks cannot be made.
+    impossible: BTreeSet<String>,
     /// What does not follow from the rest.
     pub(crate) about: About,
     /// Changes of what is wanted so far.
@@ -156,6 +159,7 @@ impl Core {
             tick_at: now,
             unsaved: Unsaved::default(),
             unwritten: BTreeMap::new(),
+            impossible: BTreeSet::new(),
             about,
             changes: 0,
             drift: Drift::default(),
@@ -460,6 +464,7 @@ impl Core {
             tracing::debug!(slots = ticked.settled, "slots settled");
         }
         self.look_at_drains(now);
+        self.note_impossible();
     }
 }
 

@@ -70,6 +70,8 @@ pub(crate) struct Reading {
     services: Vec<Outline>,
     /// What there is to say of backends beside that, in their order.
     backends: Vec<Said>,
+    /// Backends whose checks cannot be made, by service.
+    impossible: HashMap<String, u64>,
     audit_lost: u64,
     places: Vec<Arc<Places>>,
 }
@@ -88,6 +90,8 @@ impl Reading {
     pub(crate) fn take(core: &Core) -> Self {
         let services = core.controller.outlines();
         let backends = said(core, &services);
+        let impossible = core.impossible_checks().into_iter();
+        let impossible = impossible.map(|(service, those)| (service.to_owned(), those.backends)).collect();
         Self {
             plane: core.controller.engine().clone(),
             started_at: core.about.started_at,
@@ -98,6 +102,7 @@ impl Reading {
             repairs: core.drift.repairs().collect(),
             services,
             backends,
+            impossible,
             audit_lost: core.audit.lost,
             places: core.about.places.clone(),
         }
@@ -176,6 +181,15 @@ impl Reading {
             for service in &self.services {
                 page.sample(&name, &[("service", &service.name)], value(service));
             }
+        }
+        page.family(
+            "guideway_health_checks_impossible",
+            "gauge",
+            "Backends whose checks cannot be made, so that their verdicts stay as they are.",
+        );
+        for service in &self.services {
+            let many = self.impossible.get(&service.name).copied().unwrap_or(0);
+            page.sample("guideway_health_checks_impossible", &[("service", &service.name)], many);
         }
     }
 

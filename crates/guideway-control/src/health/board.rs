@@ -45,6 +45,8 @@ struct Stream {
     /// When the queue calls it.
     due: Instant,
     tunnel_failed: bool,
+    /// Whether the last round could not be asked, and so tells nothing.
+    impossible: bool,
     finding: Option<Finding>,
 }
 
@@ -279,6 +281,15 @@ impl Board {
         self.subjects.get(who)?.because.as_deref()
     }
 
+    /// Those whose check could not be made when that was tried last, with what was found then: their verdicts stay as they
+    /// are.
+    pub fn impossible(&self) -> impl Iterator<Item = (&Who, &Finding)> {
+        self.streams
+            .values()
+            .filter(|stream| stream.impossible)
+            .flat_map(|stream| stream.subjects.iter().filter_map(|who| Some((who, stream.finding.as_ref()?))))
+    }
+
     /// Whether any backend starts slowly.
     pub fn is_ramping(&self) -> bool {
         !self.ramps.is_empty()
@@ -355,6 +366,7 @@ impl Board {
             .iter()
             .zip(results)
             .any(|(leg, result)| leg.way.is_tunnel() && matches!(result, Err(fault) if !fault.is_local()));
+        stream.impossible = outcome == Outcome::Nothing;
         stream.finding = Some(finding.clone());
         let subjects = std::mem::take(&mut stream.subjects);
         let mut changes = Vec::new();
@@ -415,6 +427,7 @@ impl Board {
             asking: None,
             due,
             tunnel_failed: false,
+            impossible: false,
             finding: None,
         };
         self.streams.insert(id, stream);

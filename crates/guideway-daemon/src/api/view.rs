@@ -144,6 +144,7 @@ fn faults(core: &Core, services: &[Outline]) -> Vec<String> {
     let configured: HashMap<&str, &config::Service> =
         core.config.services.iter().map(|service| (service.name.as_str(), service)).collect();
     let mut all_failing = all_failing(core);
+    let mut impossible = core.impossible_checks();
     for service in services {
         let failing = all_failing.remove(service.name.as_str()).unwrap_or_default();
         if service.last_resort {
@@ -161,6 +162,8 @@ fn faults(core: &Core, services: &[Outline]) -> Vec<String> {
         }
         let configured = configured.get(service.name.as_str()).copied();
         faults.extend(checks_fail(core, &service.name, configured, &failing));
+        let impossible = impossible.remove(service.name.as_str());
+        faults.extend(impossible.map(|impossible| format!("{}: {impossible}", service.name)));
     }
     faults
 }

@@ -161,6 +161,11 @@ fn lacks_a_route(bed: &Bed) {
     let told = || if last().contains("this host has no route to 192.0.2.10") { Ok(()) } else { Err(last()) };
     wait::until(LONG, "the reason", told).unwrap();
     assert_eq!(get(bed, "/v1/services/web/backends/be1")["health"]["verdict"], "up");
+    wait::until_true(LONG, "the fault", || {
+        command(bed, "status").stdout.contains("\n! web: the checks of 3 backends")
+    })
+    .unwrap();
+    assert_eq!(command(bed, "status").status.code(), Some(1));
     ip(&format!("route add {}", way.trim()));
     wait::until_true(LONG, "passing checks", || last().contains("tunnel probe ok")).unwrap();
 }
