@@ -12,6 +12,7 @@ mod drains;
 #[cfg(test)]
 mod flapping;
 mod impossible;
+pub(crate) mod links;
 mod next_hops;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,6 +67,8 @@ pub(crate) struct Core {
     pub(crate) unwritten: BTreeMap<&'static str, String>,
     /// Services of which it was told that checks cannot be made.
     impossible: BTreeSet<String>,
+    /// Interfaces of which it was told that they are down.
+    down: BTreeSet<String>,
     /// What does not follow from the rest.
     pub(crate) about: About,
     /// Changes of what is wanted so far.
@@ -160,6 +163,7 @@ impl Core {
             unsaved: Unsaved::default(),
             unwritten: BTreeMap::new(),
             impossible: BTreeSet::new(),
+            down: BTreeSet::new(),
             about,
             changes: 0,
             drift: Drift::default(),

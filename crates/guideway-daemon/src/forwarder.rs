@@ -156,6 +156,7 @@ impl Loaded {
                     mode: "socket".to_owned(),
                     fell_back: None,
                     lost: None,
+                    down: false,
                 };
                 let ports = interfaces.into_iter().map(port).collect();
                 Ok(Forwarder { plane, held: Held::Soft { live, told_joined: false }, ports })
@@ -271,6 +272,7 @@ fn port(attachment: &Attachment) -> Interface {
         mode: attachment.mode.as_str().to_owned(),
         fell_back: attachment.fell_back.clone(),
         lost: None,
+        down: false,
     }
 }
 

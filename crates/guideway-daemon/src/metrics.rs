@@ -269,10 +269,10 @@ impl Reading {
         page.family(
             "guideway_interface_forwarding",
             "gauge",
-            "Whether packets are read at an interface: 0 where the program was taken away and cannot be put back.",
+            "Whether packets are read at an interface: 0 where it is down or the program cannot be put back.",
         );
         for port in &self.interfaces {
-            let forwarding = u8::from(port.lost.is_none());
+            let forwarding = u8::from(port.lost.is_none() && !port.down);
             page.sample("guideway_interface_forwarding", &[("interface", port.name.as_str())], forwarding);
         }
         page.family(

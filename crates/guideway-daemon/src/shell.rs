@@ -230,6 +230,8 @@ impl<'a> Shell<'a> {
             if drift::watch(&mut self.core, &mut self.forwarder, every, now) {
                 self.follow_probe_interface();
             }
+            let links = self.follower.table();
+            self.core.note_links(|index| links.is_down(index));
             if ready_by.is_some_and(|by| by <= now || !self.core.board.is_new()) {
                 ready_by = None;
                 self.tell_ready();

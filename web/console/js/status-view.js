@@ -35,7 +35,7 @@ export class StatusView {
         ['Version', status.version],
         ['Started', ago(status.started_at), status.started_at],
         ['Engine', status.engine],
-        ...status.interfaces.map((port) => [`Interface ${port.name}`, port.lost ? `✗ lost: ${port.lost}` : port.mode, port.fell_back ? `! not native: ${port.fell_back}` : '']),
+        ...status.interfaces.map((port) => [`Interface ${port.name}`, port.lost ? `✗ lost: ${port.lost}` : port.down ? '✗ down' : port.mode, port.fell_back ? `! not native: ${port.fell_back}` : '']),
         ['Compared with the kernel', several(drift.rounds_total, 'time'), repairs.length ? `put right: ${repairs.map(([what, number]) => `${number} ${what}`).join(', ')}` : 'nothing to put right'],
       ],
       Configuration: [

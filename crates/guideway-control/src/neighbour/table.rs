@@ -198,6 +198,11 @@ impl NeighbourTable {
         unresolved.map(|(&address, _)| address)
     }
 
+    /// Whether an interface is off, without a carrier or gone; never before the kernel has told of any.
+    pub fn is_down(&self, interface: u32) -> bool {
+        !self.links.is_empty() && !self.is_running(interface)
+    }
+
     /// How often what was done.
     pub fn counts(&self) -> Counts {
         self.counts

@@ -73,6 +73,11 @@ fn unready(core: &Core) -> Option<Unready> {
         let what = "the program is not at an interface, and `guideway status` tells why";
         return Some(Unready { what, which: lost });
     }
+    let down = core.about.interfaces.iter().filter(|port| port.down);
+    let down: Vec<String> = down.map(|port| port.name.clone()).collect();
+    if !down.is_empty() {
+        return Some(Unready { what: "an interface is down, gone or without a carrier", which: down });
+    }
     let services = core.controller.outlines().into_iter();
     let empty = services.filter(|service| service.eligible() == 0);
     let empty: Vec<String> = empty.map(|service| service.name).collect();

@@ -18,6 +18,7 @@ use guideway_page::{CONSOLE, LAB};
 use super::model::*;
 use super::page;
 use crate::core::Core;
+use crate::core::links::is_down_text;
 use crate::journal;
 
 /// A point in time as RFC 3339 in UTC, with milliseconds.
@@ -141,6 +142,7 @@ fn faults(core: &Core, services: &[Outline]) -> Vec<String> {
     let mut faults = core.about.faults.clone();
     faults.extend(core.unwritten.values().cloned());
     faults.extend(core.drift.failing.values().cloned());
+    faults.extend(core.about.interfaces.iter().filter(|port| port.down).map(is_down_text));
     let configured: HashMap<&str, &config::Service> =
         core.config.services.iter().map(|service| (service.name.as_str(), service)).collect();
     let mut all_failing = all_failing(core);

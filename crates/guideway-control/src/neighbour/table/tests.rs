@@ -51,6 +51,19 @@ fn run(table: &mut NeighbourTable, now: &mut Instant, time: Duration) -> Vec<(Du
 }
 
 #[test]
+fn an_interface_is_down_while_it_does_not_run_and_when_it_is_gone_but_not_before_any_is_known() {
+    let now = Instant::now();
+    assert!(!NeighbourTable::new(now).is_down(1));
+    let mut table = table(now);
+    assert!(!table.is_down(1) && !table.is_down(2));
+    table.handle(Event::Link { interface: 1, mac: Some(OWN), running: false }, now);
+    assert!(table.is_down(1) && !table.is_down(2));
+    table.handle(Event::Link { interface: 1, mac: Some(OWN), running: true }, now);
+    table.handle(Event::LinkGone { interface: 2 }, now);
+    assert!(!table.is_down(1) && table.is_down(2));
+}
+
+#[test]
 fn an_unresolved_neighbour_is_counted_and_resolved_until_it_answers() {
     let mut now = Instant::now();
     let mut table = table(now);

@@ -73,6 +73,8 @@ pub struct Interface {
     /// Why the program is not there, where somebody took it away and it could not be put back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
+    /// Whether it is down, without a carrier or gone, so that no packet comes by it.
+    pub down: bool,
 }
 
 /// The configuration in force.
