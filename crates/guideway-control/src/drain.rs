@@ -18,7 +18,7 @@
 
 mod snapshot;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -70,7 +70,7 @@ pub enum Phase {
     Done,
     /// The deadline passed while something could.
     Cut {
-        /// How many flows were seen at the end.
+        /// How many flows are still seen.
         live_flows: u32,
     },
 }
@@ -92,6 +92,8 @@ pub struct Drain {
     /// When it is cut short.
     pub deadline: Option<Instant>,
     ended: Option<Instant>,
+    /// Whether the controller has not shown it since it ended.
+    is_gone: bool,
 }
 
 impl Drain {
@@ -140,7 +142,7 @@ impl Drains {
     /// Follows a drain that has been committed. Of one under way it changes the deadline alone.
     pub fn begin(&mut self, key: DrainKey, now: Instant, deadline: Option<Instant>) {
         let phase = Phase::Quiet { ending_flows: 0, unsettled_slots: 0 };
-        let fresh = Drain { phase, began: now, deadline, ended: None };
+        let fresh = Drain { phase, began: now, deadline, ended: None, is_gone: false };
         let drain = self.drains.entry(key).or_insert_with(|| {
             self.is_unsaved = true;
             fresh
@@ -159,6 +161,20 @@ impl Drains {
         cancelled
     }
 
+    /// Forgets the drains of removed backends that are wanted again and are not among what remains: the next removal of
+    /// such a one begins another drain.
+    pub fn forget_returned(&mut self, remaining: &[Remaining], is_wanted: impl Fn(&DrainKey) -> bool) {
+        if !self.drains.keys().any(|key| key.removed) {
+            return;
+        }
+        let present: BTreeSet<DrainKey> = remaining.iter().map(DrainKey::of).collect();
+        let returned = |key: &&DrainKey| key.removed && !present.contains(*key) && is_wanted(key);
+        let returned: Vec<DrainKey> = self.drains.keys().filter(returned).cloned().collect();
+        for key in &returned {
+            self.cancel(key);
+        }
+    }
+
     /// Takes what the controller says remains, and the time. What drains there and is not known here, as when
     /// a kill came before it was saved, is followed from now on. To be called after the change that began a drain is committed.
     pub fn observe(&mut self, remaining: &[Remaining], now: Instant) -> Vec<DrainEvent> {
@@ -173,14 +189,23 @@ impl Drains {
         }
         let mut events = Vec::new();
         for (key, drain) in &mut self.drains {
+            let is_shown = present.contains_key(key);
             let left = present.get(key).copied().unwrap_or_default();
-            if drain.phase.is_over() {
+            // While a backend fails nothing lives there; when it passes again, it drains on and its deadline stands.
+            if drain.phase == Phase::Done && drain.is_gone && is_shown {
+                (drain.ended, drain.is_gone) = (None, false);
+                self.is_unsaved = true;
+            } else if drain.phase.is_over() {
+                drain.is_gone |= !is_shown;
+                if let Phase::Cut { live_flows } = &mut drain.phase {
+                    *live_flows = left.live_flows;
+                }
                 continue;
             }
             let late = drain.deadline.is_some_and(|deadline| now >= deadline);
             drain.phase = left.phase(late);
             if drain.phase.is_over() {
-                drain.ended = Some(now);
+                (drain.ended, drain.is_gone) = (Some(now), !is_shown);
                 self.is_unsaved = true;
             }
             match drain.phase {
@@ -350,6 +375,46 @@ mod tests {
         drains.begin(key(), start + 5 * SECOND, None);
         assert!(drains.is_under_way());
         assert_eq!(drains.of(&key()).unwrap().began, start + 5 * SECOND);
+    }
+
+    #[test]
+    fn a_drain_that_was_cut_tells_how_many_flows_there_are_now() {
+        let (start, mut drains) = (Instant::now(), Drains::new());
+        drains.begin(key(), start, Some(start));
+        for (second, seen) in [vec![remaining(19, 20)], vec![remaining(4, 20)], vec![]].iter().enumerate() {
+            drains.observe(seen, start + SECOND * second as u32);
+            let live_flows = seen.first().map_or(0, |one| one.live_flows);
+            assert_eq!(drains.of(&key()).unwrap().phase, Phase::Cut { live_flows });
+        }
+    }
+
+    #[test]
+    fn each_removal_of_a_backend_begins_a_drain() {
+        let (start, mut drains) = (Instant::now(), Drains::new());
+        let key = DrainKey { removed: true, ..key() };
+        let left = [Remaining { removed: true, ..remaining(3, 20) }];
+        drains.begin(key.clone(), start, Some(start + SECOND));
+        drains.forget_returned(&left, |_| true);
+        assert_eq!(drains.observe(&left, start + SECOND).len(), 1, "what remains has not returned");
+        drains.forget_returned(&[], |_| false);
+        assert!(drains.of(&key).is_some());
+        drains.forget_returned(&[], |one| *one == key);
+        assert_eq!(drains.of(&key), None);
+        drains.observe(&left, start + 9 * SECOND);
+        let again = drains.of(&key).unwrap();
+        assert_eq!((again.phase, again.began), (busy(3), start + 9 * SECOND));
+    }
+
+    #[test]
+    fn a_backend_that_fails_and_passes_again_drains_on_until_its_deadline() {
+        let (start, mut drains) = (Instant::now(), Drains::new());
+        drains.begin(key(), start, Some(start + 9 * SECOND));
+        assert_eq!(drains.observe(&[], start + SECOND).len(), 1);
+        assert_eq!(drains.observe(&[remaining(2, 20)], start + 2 * SECOND), []);
+        let again = drains.of(&key()).unwrap();
+        assert_eq!((again.phase, again.began), (busy(2), start));
+        let events = drains.observe(&[remaining(2, 20)], start + 9 * SECOND);
+        assert_eq!(events, [DrainEvent::Cut { key: key(), live_flows: 2 }]);
     }
 
     #[test]

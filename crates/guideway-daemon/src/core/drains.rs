@@ -1,9 +1,10 @@
 //! Drains: their deadlines, and what becomes of what is left then.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant, SystemTime};
 
-use guideway_control::config::{BackendState, Config};
+use guideway_control::config::{BackendState, Config, Service};
 use guideway_control::controller::Remaining;
 use guideway_control::drain::{DrainEvent, DrainKey};
 use guideway_control::health::Who;
@@ -93,6 +94,18 @@ impl Core {
         backends.into_iter().any(|backend| backend.state == BackendState::Draining)
     }
 
+    /// Forgets the removal of backends that the configuration has again.
+    fn forget_returned(&mut self, remaining: &[Remaining]) {
+        let services: OnceCell<HashMap<&str, &Service>> = OnceCell::new();
+        self.drains.forget_returned(remaining, |key| {
+            let by_name = || self.config.services.iter().map(|one| (one.name.as_str(), one)).collect();
+            let service = services.get_or_init(by_name).get(key.service.as_str());
+            service.is_some_and(|service| {
+                service.backends.iter().any(|one| one.name == key.backend && one.address == key.address)
+            })
+        });
+    }
+
     /// Gives the drains of backends that were removed the deadline that the configuration has for them, once.
     fn limit_removed(&mut self, remaining: &[Remaining], now: Instant) {
         if !remaining.iter().any(|one| one.removed) {
@@ -123,6 +136,7 @@ impl Core {
     pub(super) fn look_at_drains(&mut self, now: Instant) {
         let remaining = self.controller.remaining();
         self.desired.follow_leaving(&mut self.controller, &remaining, &mut self.board, now);
+        self.forget_returned(&remaining);
         self.limit_removed(&remaining, now);
         for event in self.drains.observe(&remaining, now) {
             match event {
@@ -152,5 +166,52 @@ impl Core {
             overrides.set_admin(&who, AdminState::Maintenance, Some(SystemTime::now()));
         });
         self.unsaved.overrides = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use guideway_control::config::{self, Source};
+    use guideway_control::drain::Phase;
+
+    use super::*;
+    use crate::in_process;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn config(backends: u8) -> String {
+        let backend = |n| format!("{{ name = \"b{n}\", address = \"10.0.0.{n}\" }}");
+        let backends: Vec<String> = (1..=backends).map(backend).collect();
+        format!(
+            "[flow_table]\nentries = 4096\n[underlay]\nsource_v4 = \"10.0.1.1\"\n[[service]]\nname = \"web\"\n\
+             vip = \"192.0.2.1\"\nport = 80\nprotocol = \"tcp\"\ndrain_timeout = \"5s\"\ntable_size = 251\n\
+             backend = [{}]\n",
+            backends.join(", ")
+        )
+    }
+
+    #[test]
+    fn each_removal_of_a_backend_has_its_own_drain_and_its_own_deadline() {
+        let mut now = Instant::now();
+        let mut core = in_process::core(&config(3), now).unwrap();
+        let apply = |core: &mut Core, backends, now| {
+            let config = config::parse(&Source::new("<test>", config(backends))).unwrap();
+            core.reconfigure(config, now).unwrap();
+        };
+        for _ in 0..3 {
+            apply(&mut core, 2, now);
+            let (key, drain) = core.drains.iter().next().unwrap();
+            assert_eq!((key.backend.as_str(), key.removed), ("b3", true));
+            assert_eq!((drain.began, drain.deadline), (now, Some(now + 5 * SECOND)));
+            assert!(!drain.phase.is_over() && core.drains.take_unsaved());
+            now += 5 * SECOND;
+            core.advance(now);
+            let (_, drain) = core.drains.iter().next().unwrap();
+            assert_eq!(drain.phase, Phase::Cut { live_flows: 0 });
+            now += SECOND;
+            apply(&mut core, 3, now);
+            assert_eq!(core.drains.iter().count(), 0, "it is back");
+            now += SECOND;
+        }
     }
 }
