@@ -92,6 +92,8 @@ pub struct Drain {
     /// When it is cut short.
     pub deadline: Option<Instant>,
     ended: Option<Instant>,
+    /// When it began by the wall clock, as an earlier process saved it.
+    saved_unix_seconds: Option<u64>,
     /// Whether the controller has not shown it since it ended.
     is_gone: bool,
 }
@@ -142,7 +144,8 @@ impl Drains {
     /// Follows a drain that has been committed. Of one under way it changes the deadline alone.
     pub fn begin(&mut self, key: DrainKey, now: Instant, deadline: Option<Instant>) {
         let phase = Phase::Quiet { ending_flows: 0, unsettled_slots: 0 };
-        let fresh = Drain { phase, began: now, deadline, ended: None, is_gone: false };
+        let fresh =
+            Drain { phase, began: now, deadline, ended: None, saved_unix_seconds: None, is_gone: false };
         let drain = self.drains.entry(key).or_insert_with(|| {
             self.is_unsaved = true;
             fresh

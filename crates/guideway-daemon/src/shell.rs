@@ -461,7 +461,7 @@ impl<'a> Shell<'a> {
     fn save(&mut self, now: Instant, everything: bool) {
         let Unsaved { health, overrides } = self.core.unsaved;
         if self.core.drains.take_unsaved() {
-            let drains = self.core.drains.snapshot(now, SystemTime::now());
+            let drains = self.core.drains.snapshot(Instant::now(), SystemTime::now());
             let error = self.store.write_drains(&drains).err();
             let error = error.map(|error| format!("{error}; after a restart a drain may last longer"));
             self.core.note_written("drains.json", error);

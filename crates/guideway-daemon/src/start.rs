@@ -50,7 +50,6 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     let mut faults = told_set_aside(&mut store, &mut journal);
     let (source, config, stale) = configuration(&options.config, last_good.as_ref())?;
     let overrides = store.overrides().map_err(crate::StoreError::from)?.unwrap_or_default();
-    let now = Instant::now();
     let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
     let (board, forgotten) = match store.health() {
         Ok(Some(remembered)) => (Board::restore(seed, remembered.snapshot, remembered.away), None),
@@ -81,10 +80,12 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     let mut about = about(loaded.plane(), probes.as_ref(), &source, stale.as_deref(), last_good.as_ref());
     about.interfaces_are_given = given;
     about.faults.extend(other_flow_table(loaded.plane(), config.flow_table_entries));
+    // One moment by both clocks, after all that takes time.
+    let (now, wall) = (Instant::now(), SystemTime::now());
     let mut core = Core::new(config, controller, board, overrides, about, now);
     core.journal = journal;
     core.audit = Audit::restore(store.audit().recent());
-    core.drains = Drains::restore(&drains, now, SystemTime::now());
+    core.drains = Drains::restore(&drains, now, wall);
     if let Some(error) = drains_forgotten {
         let text = format!("{error}; the deadlines of drains under way begin anew");
         core.journal.note(Grade::Warning, Kind::State, text);

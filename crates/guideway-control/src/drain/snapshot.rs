@@ -51,14 +51,18 @@ impl Begun {
 }
 
 impl Drains {
-    /// Those of an earlier process. Their deadlines have to be told again; they count from when each began.
+    /// Those of an earlier process; `now` and `wall` are one moment by two clocks. Their deadlines have to be told again; they count from when each began.
     pub fn restore(snapshot: &Snapshot, now: Instant, wall: SystemTime) -> Self {
         let mut drains = Self::new();
         for begun in &snapshot.drains {
             // A clock that was set back makes a drain young, which ends no flow too early.
             let began = UNIX_EPOCH.checked_add(Duration::from_secs(begun.began_unix_seconds));
             let age = began.and_then(|began| wall.duration_since(began).ok()).unwrap_or_default();
-            drains.begin(begun.key(), now.checked_sub(age).unwrap_or(now), None);
+            let key = begun.key();
+            drains.begin(key.clone(), now.checked_sub(age).unwrap_or(now), None);
+            if let Some(drain) = drains.drains.get_mut(&key) {
+                drain.saved_unix_seconds = Some(begun.began_unix_seconds);
+            }
         }
         drains.is_unsaved = false;
         drains
@@ -71,13 +75,19 @@ impl Drains {
             let age = now.saturating_duration_since(drain.began);
             let since = wall.checked_sub(age).and_then(|began| began.duration_since(UNIX_EPOCH).ok());
             let since = since.unwrap_or_default();
+            // Two clocks are never read at quite the same moment: it must not make a drain younger at each restart. A
+            // wall clock that was set since is another matter.
+            let as_saved = |saved: &u64| since.abs_diff(Duration::from_secs(*saved)) < Duration::from_secs(1);
             Begun {
                 service: key.service.clone(),
                 backend: key.backend.clone(),
                 address: key.address,
                 removed: key.removed,
                 // Rounded up, so that reading it back never shortens a drain.
-                began_unix_seconds: since.as_secs() + u64::from(since.subsec_nanos() > 0),
+                began_unix_seconds: drain
+                    .saved_unix_seconds
+                    .filter(as_saved)
+                    .unwrap_or_else(|| since.as_secs() + u64::from(since.subsec_nanos() > 0)),
             }
         });
         Snapshot { drains: begun.collect(), ..Snapshot::default() }
@@ -121,6 +131,28 @@ mod tests {
         assert_eq!(drain.deadline, None);
         let set_back = Drains::restore(&snapshot, now, UNIX_EPOCH);
         assert_eq!(set_back.of(&key("be2", true)).unwrap().began, now);
+    }
+
+    #[test]
+    fn when_a_drain_began_survives_any_number_of_restarts_exactly() {
+        let (start, wall) = (Instant::now(), UNIX_EPOCH + Duration::from_millis(1_800_000_000_300));
+        let mut drains = Drains::new();
+        drains.begin(key("be2", true), start, None);
+        let first = drains.snapshot(start, wall);
+        let mut snapshot = first.clone();
+        for restart in 1..100_u32 {
+            let at = Duration::from_millis(1_700) * restart;
+            // Between the two clocks some microseconds pass, more or fewer each time.
+            let apart = Duration::from_micros(u64::from(restart % 7));
+            drains = Drains::restore(&snapshot, start + at, wall + at + apart);
+            let began = drains.of(&key("be2", true)).unwrap().began;
+            assert!(began + apart >= start && began <= start + Duration::from_secs(1));
+            let later = at + Duration::from_millis(900);
+            snapshot = drains.snapshot(start + later, wall + later + Duration::from_micros(3));
+            assert_eq!(snapshot, first, "restart {restart}");
+        }
+        let set = drains.snapshot(start, wall + Duration::from_secs(3_600));
+        assert_ne!(set, first, "a clock that was set right");
     }
 
     #[test]
