@@ -50,7 +50,12 @@ impl Net {
 
     /// The next hop by a router with this MAC.
     fn by(&self, n: usize, neighbour: [u8; 6]) -> NextHop {
-        NextHop { interface: self.links[n].index(), neighbour, own_mac: self.links[n].mac() }
+        NextHop {
+            interface: self.links[n].index(),
+            neighbour,
+            own_mac: self.links[n].mac(),
+            link_mtu: Some(1_500),
+        }
     }
 
     fn ip(namespace: &Namespace, arguments: &str) {

@@ -51,7 +51,7 @@ fn service() -> ServiceSpec {
             source_entropy_bits: 0,
             gue_port: 6080,
             mtu: 1500,
-            next_hop: NextHop { interface: 1, neighbour: [2; 6], own_mac: [4; 6] },
+            next_hop: NextHop { interface: 1, neighbour: [2; 6], own_mac: [4; 6], link_mtu: None },
         },
         quic_id: None,
     };

@@ -75,6 +75,7 @@ fn record(from: &Host, backends: &[Host], tunnel: ProbeTunnel) -> BackendSpec {
             interface: from.link.index(),
             neighbour: backend.link.mac(),
             own_mac: from.link.mac(),
+            link_mtu: None,
         },
     }
 }

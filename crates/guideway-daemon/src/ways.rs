@@ -49,6 +49,7 @@ impl Ways {
             interface: found.interface,
             neighbour: self.neighbours.get(&backend).map_or(found.neighbour, |mac| mac.0),
             own_mac: self.own_mac.map_or(found.own_mac, |mac| mac.0),
+            link_mtu: found.link_mtu,
         }
     }
 }
@@ -71,11 +72,11 @@ mod tests {
     fn what_the_configuration_names_wins_over_neighbours_and_goes_with_it() {
         let (backend, mut ways) = (IpAddr::from([10, 0, 0, 1]), Ways::default());
         assert_eq!(ways.configure(&config("", "")), []);
-        let found = NextHop { interface: 3, neighbour: [7; 6], own_mac: [8; 6] };
+        let found = NextHop { interface: 3, neighbour: [7; 6], own_mac: [8; 6], link_mtu: Some(1_400) };
         assert_eq!(ways.find(&[(backend, found)]), [(backend, found)]);
         let set = "mac = \"02:00:00:00:00:0a\"\nnext_hop_mac = \"02:00:00:00:00:0b\"";
         let (own_mac, neighbour) = ([2, 0, 0, 0, 0, 10], [2, 0, 0, 0, 0, 11]);
-        let fixed = NextHop { interface: 3, neighbour, own_mac };
+        let fixed = NextHop { interface: 3, neighbour, own_mac, link_mtu: Some(1_400) };
         assert_eq!(ways.configure(&config(set, "")), [(backend, fixed)]);
         assert_eq!(ways.configure(&config(set, "")), []);
         let own = ", next_hop_mac = \"02:00:00:00:00:0c\"";

@@ -56,7 +56,12 @@ impl Prober {
             source_entropy_bits: 0,
             gue_port: 6080,
             mtu,
-            next_hop: NextHop { interface: 3, neighbour: [2, 0, 0, 0, 0, 1], own_mac: [2, 0, 0, 0, 0, 2] },
+            next_hop: NextHop {
+                interface: 3,
+                neighbour: [2, 0, 0, 0, 0, 1],
+                own_mac: [2, 0, 0, 0, 0, 2],
+                link_mtu: None,
+            },
         }))
     }
 

@@ -123,6 +123,7 @@ impl Network {
                     interface: from.link.index(),
                     neighbour: to.link.mac(),
                     own_mac: from.link.mac(),
+                    link_mtu: None,
                 },
             },
             quic_id: None,

@@ -166,6 +166,7 @@ fn hold(arguments: &[String]) -> ! {
             interface: if_nametoindex(INTERFACE).unwrap(),
             neighbour,
             own_mac: mac(own_mac),
+            link_mtu: None,
         };
         service(name, port, source.parse().unwrap(), &next_hop, rest)
     });

@@ -17,7 +17,7 @@
 //!     source_entropy_bits: 0,
 //!     gue_port: gue::PORT,
 //!     mtu: 1500,
-//!     next_hop: NextHop { interface: 2, neighbour: [2, 0, 0, 0, 0, 1], own_mac: [2, 0, 0, 0, 0, 2] },
+//!     next_hop: NextHop { interface: 2, neighbour: [2, 0, 0, 0, 0, 1], own_mac: [2, 0, 0, 0, 0, 2], link_mtu: None },
 //! };
 //! prober.set_vips(&BTreeSet::from(["192.0.2.10".parse().unwrap()]))?;
 //! prober.set_tunnels(&BTreeMap::from([(0x6777_0001, tunnel)]))?;

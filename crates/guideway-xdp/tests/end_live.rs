@@ -83,6 +83,7 @@ impl Bed {
                 interface: self.balancer.1.index(),
                 neighbour: self.backend.1.mac(),
                 own_mac: self.balancer.1.mac(),
+                link_mtu: None,
             },
         }
     }

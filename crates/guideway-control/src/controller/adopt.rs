@@ -288,6 +288,8 @@ fn member(record: &Backend, configured: &HashMap<IpAddr, &BackendSpec>) -> Optio
                 interface: record.interface(),
                 neighbour: record.neighbour().unwrap_or_default(),
                 own_mac: record.own_mac(),
+                // As it goes on until the kernel tells of the link.
+                link_mtu: Some(status.mtu()),
             },
         },
         quic_id: None,

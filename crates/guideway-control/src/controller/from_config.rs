@@ -140,6 +140,7 @@ fn tunnel(
             interface: ONLY_INTERFACE,
             neighbour: next_hop.0,
             own_mac: config.underlay.mac.0,
+            link_mtu: None,
         },
     })
 }

@@ -23,6 +23,7 @@ impl<E: Engine> Controller<E> {
                 let Some(&next_hop) = next_hops.get(&member.spec.address) else { continue };
                 member.spec.tunnel.next_hop = next_hop;
                 if let Some(record) = self.engine.backend(held.places.offset + local as u32) {
+                    record.set_mtu(next_hop.limit(member.spec.tunnel.mtu));
                     record.set_next_hop(next_hop);
                     places += 1;
                 }

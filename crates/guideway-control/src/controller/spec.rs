@@ -163,7 +163,7 @@ pub struct TunnelSpec {
     pub source_entropy_bits: u8,
     /// The UDP destination port of GUE.
     pub gue_port: u16,
-    /// The largest outer packet, bytes.
+    /// The largest outer packet, bytes; less where the link of the next hop takes less.
     pub mtu: u16,
     /// Where the frames go on the link.
     pub next_hop: NextHop,

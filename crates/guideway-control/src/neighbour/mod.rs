@@ -46,6 +46,17 @@ pub struct Path {
     pub weight: u16,
 }
 
+/// An interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// Its MAC; `None` for links without.
+    pub mac: Option<Mac>,
+    /// Whether it is on and has a carrier.
+    pub running: bool,
+    /// The largest IP packet that it takes, bytes, if the kernel tells.
+    pub mtu: Option<u16>,
+}
+
 /// What the kernel says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -53,13 +64,11 @@ pub enum Event {
     Link {
         /// Its index.
         interface: u32,
-        /// Its MAC; `None` for links without.
-        mac: Option<Mac>,
-        /// Whether it is on and has a carrier.
-        running: bool,
+        /// What there is to it.
+        link: Link,
     },
-    /// These are all the interfaces there are: index, MAC, whether it runs.
-    Links(Vec<(u32, Option<Mac>, bool)>),
+    /// These are all the interfaces there are, by their indices.
+    Links(Vec<(u32, Link)>),
     /// An interface is gone.
     LinkGone {
         /// Its index.

@@ -20,7 +20,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::net::UnixDatagram;
 
-use super::{Event, Mac, Path, Place, Request, Resolution};
+use super::{Event, Link, Mac, Path, Place, Request, Resolution};
 
 /// How many bytes of events may wait; the kernel gives less to those without privileges.
 const WAITING_BYTES: usize = 8 << 20;
@@ -184,8 +184,8 @@ fn event(message: Result<NetlinkMessage<RouteNetlinkMessage>, Unknown>) -> Optio
 fn event_of(message: &RouteNetlinkMessage) -> Option<Event> {
     match message {
         RouteNetlinkMessage::NewLink(_) => {
-            let (interface, mac, running) = link_of(message)?;
-            Some(Event::Link { interface, mac, running })
+            let (interface, link) = link_of(message)?;
+            Some(Event::Link { interface, link })
         }
         RouteNetlinkMessage::DelLink(link) if link.header.interface_family == AddressFamily::Unspec => {
             Some(Event::LinkGone { interface: link.header.index })
@@ -207,8 +207,8 @@ fn event_of(message: &RouteNetlinkMessage) -> Option<Event> {
     }
 }
 
-/// Index, MAC, whether it runs. Bridges tell of their ports with messages of another family.
-fn link_of(message: &RouteNetlinkMessage) -> Option<(u32, Option<Mac>, bool)> {
+/// Its index, and what there is to it. Bridges tell of their ports with messages of another family.
+fn link_of(message: &RouteNetlinkMessage) -> Option<(u32, Link)> {
     let RouteNetlinkMessage::NewLink(link) = message else { return None };
     if link.header.interface_family != AddressFamily::Unspec {
         return None;
@@ -218,7 +218,11 @@ fn link_of(message: &RouteNetlinkMessage) -> Option<(u32, Option<Mac>, bool)> {
         _ => None,
     });
     let running = link.header.flags.contains(LinkFlags::Up | LinkFlags::Running);
-    Some((link.header.index, mac, running))
+    let mtu = link.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::Mtu(mtu) => Some(u16::try_from(*mtu).unwrap_or(u16::MAX)),
+        _ => None,
+    });
+    Some((link.header.index, Link { mac, running, mtu }))
 }
 
 fn place_of(neighbour: &NeighbourMessage) -> Option<Place> {

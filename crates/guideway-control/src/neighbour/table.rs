@@ -9,7 +9,7 @@ use guideway_forward::record::backend::NextHop;
 
 use super::choose::choose;
 use super::hop::{CONFIRM_EVERY, Deed, Hop};
-use super::{Event, Mac, Path, Place, Request, Resolution};
+use super::{Event, Link, Mac, Path, Place, Request, Resolution};
 
 /// How long routes are left to change on before they are asked for: they change in crowds.
 const ROUTES_REST: Duration = Duration::from_millis(20);
@@ -51,12 +51,6 @@ pub struct Counts {
     pub moves: u64,
     /// Times that events were lost and everything was read again.
     pub losses: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Link {
-    mac: Option<Mac>,
-    running: bool,
 }
 
 /// A next hop, and the backends that have a way over it.
@@ -104,18 +98,18 @@ impl NeighbourTable {
     /// Takes what the kernel says.
     pub fn handle(&mut self, event: Event, now: Instant) {
         match event {
-            Event::Link { interface, mac, running } => self.set_link(interface, Link { mac, running }, now),
+            Event::Link { interface, link } => self.set_link(interface, link, now),
             Event::LinkGone { interface } => self.remove_link(interface, now),
             Event::Links(links) => {
                 let gone: Vec<u32> = self
                     .links
                     .keys()
-                    .filter(|known| !links.iter().any(|(interface, ..)| interface == *known))
+                    .filter(|known| !links.iter().any(|(interface, _)| interface == *known))
                     .copied()
                     .collect();
                 gone.into_iter().for_each(|interface| self.remove_link(interface, now));
-                for (interface, mac, running) in links {
-                    self.set_link(interface, Link { mac, running }, now);
+                for (interface, link) in links {
+                    self.set_link(interface, link, now);
                 }
             }
             Event::Neighbour { place, state } => {
@@ -384,10 +378,12 @@ impl NeighbourTable {
         let running = || backend.paths.iter().filter(runs);
         let resolved = choose(address, running().filter(|path| mac(path).is_some()));
         let Some(path) = resolved.or_else(|| choose(address, running())) else { return NextHop::default() };
+        let link = self.links.get(&path.interface);
         NextHop {
             interface: path.interface,
             neighbour: mac(path).unwrap_or_default(),
-            own_mac: self.links.get(&path.interface).and_then(|link| link.mac).unwrap_or_default(),
+            own_mac: link.and_then(|link| link.mac).unwrap_or_default(),
+            link_mtu: link.and_then(|link| link.mtu),
         }
     }
 }

@@ -133,6 +133,7 @@ fn backend(number: u8) -> BackendSpec {
                 interface: 1,
                 neighbour: [0x02, 0, 0, 0, 0, 1],
                 own_mac: [0x02, 0, 0, 0, 0, 2],
+                link_mtu: None,
             },
         },
         quic_id: None,

@@ -38,6 +38,13 @@ impl Core {
             } else {
                 let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
                 let text = format!("frames to {backend} go to {mac} by interface {}", next_hop.interface);
+                let wanted = self.config.underlay.mtu;
+                let text = match next_hop.limit(wanted) {
+                    limit if limit < wanted => {
+                        format!("{text}, whose MTU of {limit} holds instead of {wanted}, [underlay] mtu")
+                    }
+                    _ => text,
+                };
                 self.journal.note(Grade::Info, Kind::NextHop, text);
             }
         }

@@ -151,6 +151,6 @@ pub fn backend(tunnel: Tunnel, underlay_v4: bool, last: u8) -> BackendSpec {
         source_entropy_bits: 0,
         gue_port: guideway_wire::gue::PORT,
         mtu: 1500,
-        next_hop: NextHop { interface: INTERFACE, neighbour: NEXT_MAC, own_mac: OWN_MAC },
+        next_hop: NextHop { interface: INTERFACE, neighbour: NEXT_MAC, own_mac: OWN_MAC, link_mtu: None },
     }
 }

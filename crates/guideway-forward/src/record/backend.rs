@@ -54,7 +54,7 @@ impl Backend {
         let status = spec.state as u64
             | ((spec.tunnel as u64) << 8)
             | ((spec.gue_port as u64) << 16)
-            | ((spec.mtu as u64) << 32)
+            | ((spec.next_hop.limit(spec.mtu) as u64) << 32)
             | ((spec.source_entropy_bits as u64) << 48)
             | (v4 << 56);
         self.status.store(status, Release);
@@ -70,6 +70,12 @@ impl Backend {
     pub fn set_state(&self, state: BackendState) {
         let status = self.status.load(Relaxed);
         self.status.store((status & !0xff) | state as u64, Release);
+    }
+
+    /// Changes the largest outer packet alone. The controller is the only writer of a record.
+    pub fn set_mtu(&self, mtu: u16) {
+        let status = self.status.load(Relaxed);
+        self.status.store((status & !(0xffff << 32)) | ((mtu as u64) << 32), Release);
     }
 
     /// State, encapsulation and sizes in one load.
@@ -161,6 +167,16 @@ pub struct NextHop {
     pub neighbour: [u8; 6],
     /// The source MAC.
     pub own_mac: [u8; 6],
+    /// The largest IP packet that the interface takes, bytes; `None` where that is not known.
+    pub link_mtu: Option<u16>,
+}
+
+impl NextHop {
+    /// The largest outer packet where up to `mtu` bytes are wanted: what is larger than the link takes, the kernel drops
+    /// without a word.
+    pub fn limit(&self, mtu: u16) -> u16 {
+        self.link_mtu.map_or(mtu, |link| link.min(mtu))
+    }
 }
 
 /// The word of a backend that tells state, encapsulation and sizes.
@@ -293,7 +309,12 @@ mod tests {
             source_entropy_bits: 16,
             gue_port: 6080,
             mtu: 1500,
-            next_hop: NextHop { interface: 7, neighbour: [2, 0, 0, 0, 0, 1], own_mac: [2, 0, 0, 0, 0, 2] },
+            next_hop: NextHop {
+                interface: 7,
+                neighbour: [2, 0, 0, 0, 0, 1],
+                own_mac: [2, 0, 0, 0, 0, 2],
+                link_mtu: None,
+            },
         }
     }
 
@@ -317,6 +338,18 @@ mod tests {
         backend.set_state(BackendState::Draining);
         assert_eq!(backend.state(), BackendState::Draining);
         assert_eq!(backend.status().mtu(), 1500);
+    }
+
+    #[test]
+    fn the_largest_packet_is_what_way_and_link_both_take() {
+        for (link_mtu, limit) in [(None, 1500), (Some(1400), 1400), (Some(9000), 1500)] {
+            let next_hop = NextHop { link_mtu, ..spec().next_hop };
+            assert_eq!(Backend::new(&BackendSpec { next_hop, ..spec() }).status().mtu(), limit);
+        }
+        let backend = Backend::new(&spec());
+        backend.set_mtu(1400);
+        let expected = Backend::new(&BackendSpec { mtu: 1400, ..spec() });
+        assert_eq!(backend.status(), expected.status());
     }
 
     #[test]

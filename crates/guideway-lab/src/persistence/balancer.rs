@@ -327,7 +327,12 @@ fn backend_spec(server: Server, life: Life, weight: u32) -> BackendSpec {
             source_entropy_bits: 0,
             gue_port: guideway_wire::gue::PORT,
             mtu: 1500,
-            next_hop: NextHop { interface: 1, neighbour: [2, 0, 0, 0, 3, 3], own_mac: [2, 0, 0, 0, 2, 2] },
+            next_hop: NextHop {
+                interface: 1,
+                neighbour: [2, 0, 0, 0, 3, 3],
+                own_mac: [2, 0, 0, 0, 2, 2],
+                link_mtu: None,
+            },
         },
         quic_id: Some(u64::from(server.0)),
     }

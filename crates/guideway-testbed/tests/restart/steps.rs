@@ -167,7 +167,8 @@ fn changes() -> Vec<Change> {
 fn of(name: &str, port: u16, backends: impl IntoIterator<Item = u8>) -> ServiceSpec {
     let words: Vec<String> =
         backends.into_iter().map(|n| format!("be{n}/10.0.0.{n}/02:00:00:00:00:{n:02x}")).collect();
-    let next_hop = |neighbour| NextHop { interface: 1, neighbour, own_mac: [2, 0, 0, 0, 0, 0xfe] };
+    let next_hop =
+        |neighbour| NextHop { interface: 1, neighbour, own_mac: [2, 0, 0, 0, 0, 0xfe], link_mtu: None };
     let mut spec = super::service(name, port, "10.0.0.254".parse().unwrap(), &next_hop, &words);
     spec.table.size = TableSizeSpec::Slots(31);
     spec

@@ -25,7 +25,7 @@ fn backend(number: u8) -> BackendSpec {
             source_entropy_bits: 3,
             gue_port: 6080,
             mtu: 1400,
-            next_hop: NextHop { interface: 7, neighbour: [2; 6], own_mac: [4; 6] },
+            next_hop: NextHop { interface: 7, neighbour: [2; 6], own_mac: [4; 6], link_mtu: None },
         },
         quic_id: Some(u64::from(number)),
     }

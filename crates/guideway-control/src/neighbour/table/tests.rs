@@ -23,6 +23,11 @@ fn at(number: u8, interface: u32) -> Place {
     Place { interface, address: router(number) }
 }
 
+/// A link with a MAC.
+fn link(running: bool) -> Link {
+    Link { mac: Some(OWN), running, mtu: Some(1_400) }
+}
+
 fn neighbour(place: Place, state: Resolution) -> Event {
     Event::Neighbour { place, state }
 }
@@ -31,7 +36,7 @@ fn neighbour(place: Place, state: Resolution) -> Event {
 fn table(now: Instant) -> NeighbourTable {
     let mut table = NeighbourTable::new(now);
     assert_eq!(table.advance(now), [Request::Dump]);
-    table.handle(Event::Links(vec![(1, Some(OWN), true), (2, Some(OWN), true)]), now);
+    table.handle(Event::Links(vec![(1, link(true)), (2, link(true))]), now);
     table.follow([backend(1)], now);
     assert_eq!(table.advance(now), [Request::Route(backend(1))]);
     table.handle(Event::Route { backend: backend(1), paths: vec![by(1, 1)] }, now);
@@ -70,7 +75,7 @@ fn an_unresolved_neighbour_is_counted_and_resolved_until_it_answers() {
     let asked = run(&mut table, &mut now, Duration::from_millis(2_500));
     let resolves = asked.iter().filter(|(_, request)| *request == Request::Resolve(at(1, 1))).count();
     assert_eq!((resolves, table.counts().resolutions), (3, 3));
-    let unresolved = NextHop { interface: 1, neighbour: [0; 6], own_mac: OWN };
+    let unresolved = NextHop { interface: 1, neighbour: [0; 6], own_mac: OWN, link_mtu: Some(1_400) };
     assert_eq!(table.changes(), [(backend(1), unresolved)]);
     assert_eq!(table.unresolved().collect::<Vec<_>>(), [backend(1)]);
     table.handle(neighbour(at(1, 1), Resolution::Confirmed(A)), now);
@@ -121,16 +126,28 @@ fn a_link_that_stops_takes_its_next_hops_along_and_asks_for_other_routes() {
     table.handle(neighbour(at(1, 1), Resolution::Confirmed(A)), now);
     run(&mut table, &mut now, Duration::from_secs(1));
     table.changes();
-    table.handle(Event::Link { interface: 1, mac: Some(OWN), running: false }, now);
+    table.handle(Event::Link { interface: 1, link: link(false) }, now);
     assert_eq!(table.changes(), [(backend(1), NextHop::default())]);
     let asked = run(&mut table, &mut now, Duration::from_secs(3));
     // Nothing is asked of neighbours on a link that is down.
     assert!(asked.iter().all(|(_, request)| *request == Request::Route(backend(1))), "{asked:?}");
-    table.handle(Event::Link { interface: 1, mac: Some(OWN), running: true }, now);
+    table.handle(Event::Link { interface: 1, link: link(true) }, now);
     let asked = run(&mut table, &mut now, Duration::ZERO);
     assert!(asked.contains(&(Duration::ZERO, Request::Resolve(at(1, 1)))), "{asked:?}");
     table.handle(neighbour(at(1, 1), Resolution::Confirmed(A)), now);
     assert_eq!(table.changes()[0].1.neighbour, A);
+}
+
+#[test]
+fn another_mtu_of_the_link_is_told_with_the_next_hop() {
+    let mut now = Instant::now();
+    let mut table = table(now);
+    table.handle(neighbour(at(1, 1), Resolution::Confirmed(A)), now);
+    run(&mut table, &mut now, Duration::from_secs(1));
+    let before = table.changes()[0].1;
+    assert_eq!(before.link_mtu, Some(1_400));
+    table.handle(Event::Link { interface: 1, link: Link { mtu: Some(9_000), ..link(true) } }, now);
+    assert_eq!(table.changes(), [(backend(1), NextHop { link_mtu: Some(9_000), ..before })]);
 }
 
 #[test]
@@ -149,7 +166,7 @@ fn of_several_ways_one_with_a_known_neighbour_is_taken() {
     // Now they are shared out; those that stay are not told.
     let moved = table.changes();
     assert!((30..70).contains(&moved.len()) && moved.iter().all(|(_, next_hop)| next_hop.neighbour == B));
-    table.handle(Event::Link { interface: 2, mac: Some(OWN), running: false }, now);
+    table.handle(Event::Link { interface: 2, link: link(false) }, now);
     assert_eq!(table.changes().len(), moved.len());
     assert_eq!(table.unresolved().count(), 0);
     run(&mut table, &mut now, Duration::ZERO);
@@ -180,7 +197,7 @@ fn lost_events_have_everything_read_again() {
     assert_eq!(asked[0].1, Request::Dump);
     assert!(asked.iter().any(|(_, request)| *request == Request::Route(backend(1))));
     // What is not there any more goes, what is stays.
-    table.handle(Event::Links(vec![(1, Some(OWN), true)]), now);
+    table.handle(Event::Links(vec![(1, link(true))]), now);
     assert_eq!((table.changes(), table.counts().losses), (vec![], 1));
     table.handle(Event::Links(vec![]), now);
     assert_eq!(table.changes(), [(backend(1), NextHop::default())]);
@@ -196,7 +213,7 @@ fn what_is_set_for_good_is_not_asked_about() {
     let of_neighbours = asked.iter().filter(|(_, request)| !matches!(request, Request::Route(_)));
     assert_eq!(of_neighbours.count(), 0);
     for running in [false, true] {
-        table.handle(Event::Link { interface: 1, mac: Some(OWN), running }, now);
+        table.handle(Event::Link { interface: 1, link: link(running) }, now);
     }
     table.changes();
     assert_eq!(table.next_hop(backend(1)).unwrap().neighbour, A);
@@ -206,7 +223,7 @@ fn what_is_set_for_good_is_not_asked_about() {
 fn ten_thousand_next_hops_are_confirmed_at_a_bearable_rate() {
     let mut now = Instant::now();
     let mut table = NeighbourTable::new(now);
-    table.handle(Event::Links(vec![(1, Some(OWN), true)]), now);
+    table.handle(Event::Links(vec![(1, link(true))]), now);
     let all: Vec<IpAddr> = (0..10_000_u32).map(|n| IpAddr::from((0x0a00_0000 + n).to_be_bytes())).collect();
     table.follow(all.clone(), now);
     for &backend in &all {
@@ -247,7 +264,7 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
     );
     let event = prop_oneof![
         2 => (1_u32..3, any::<bool>(), prop::option::of(Just(OWN)))
-            .prop_map(|(interface, running, mac)| Event::Link { interface, mac, running }),
+            .prop_map(|(interface, running, mac)| Event::Link { interface, link: Link { mac, ..link(running) } }),
         1 => (1_u32..3).prop_map(|interface| Event::LinkGone { interface }),
         6 => (place(), state).prop_map(|(place, state)| neighbour(place, state)),
         4 => (1_u8..6, paths).prop_map(|(number, paths)| Event::Route { backend: backend(number), paths }),
@@ -271,7 +288,7 @@ proptest! {
         let mut told: HashMap<IpAddr, NextHop> = HashMap::new();
         for (ms, event) in events {
             match &event {
-                Event::Link { interface, mac, running } => { links.insert(*interface, (*mac, *running)); }
+                Event::Link { interface, link } => { links.insert(*interface, (link.mac, link.running)); }
                 Event::LinkGone { interface } => { links.remove(interface); }
                 Event::Neighbour { place, state } => match state {
                     Resolution::Confirmed(mac) | Resolution::Doubtful(mac) | Resolution::Permanent(mac) => {

@@ -92,6 +92,7 @@ impl Fleet {
                     interface: self.host.link.index(),
                     neighbour: mac(number),
                     own_mac: self.host.link.mac(),
+                    link_mtu: None,
                 },
             },
             quic_id: None,

@@ -220,7 +220,7 @@ fn backend(service: u32, local: u32) -> BackendSpec {
             source_entropy_bits: 0,
             gue_port: guideway_wire::gue::PORT,
             mtu: 1_500,
-            next_hop: NextHop { interface: 1, neighbour: [2; 6], own_mac: [4; 6] },
+            next_hop: NextHop { interface: 1, neighbour: [2; 6], own_mac: [4; 6], link_mtu: None },
         },
         quic_id: None,
     }

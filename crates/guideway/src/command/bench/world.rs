@@ -121,7 +121,12 @@ fn backend(group: &Group, number: u32) -> BackendSpec {
         gue_port: guideway_wire::gue::PORT,
         mtu: 1500,
         // Test runs come in by the loopback interface, so what leaves by it goes back where it came from.
-        next_hop: NextHop { interface: 1, neighbour: [2, 0, 0, 0, 3, 3], own_mac: [2, 0, 0, 0, 2, 2] },
+        next_hop: NextHop {
+            interface: 1,
+            neighbour: [2, 0, 0, 0, 3, 3],
+            own_mac: [2, 0, 0, 0, 2, 2],
+            link_mtu: None,
+        },
     }
 }
 
