@@ -112,7 +112,7 @@ impl Balancer {
                 Err(native) => {
                     let link = self.link(interface, index, Mode::Generic)?;
                     let mut why = native.to_string();
-                    if let Some((cause, remedy)) = joined_by_peer(interface, index) {
+                    if let Some((cause, remedy)) = joined_by_peer(index) {
                         why = format!("{why}; in generic mode, {cause}: {remedy}");
                     }
                     (Mode::Generic, Some(why), link)

@@ -32,6 +32,7 @@ pub mod harness;
 pub mod hold;
 mod mapped;
 pub mod memory;
+mod namespace;
 pub mod object;
 pub mod occupant;
 pub mod peer;

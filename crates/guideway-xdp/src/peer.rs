@@ -16,8 +16,10 @@ use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkInfo, LinkMessage}
 use crate::attach::attach_error;
 use crate::balancer::describe;
 use crate::error::Error;
+use crate::namespace::within;
 use crate::object;
 use crate::occupant::{attached, describe_link};
+use crate::preflight::ethtool::{Driver, Flag};
 
 /// What there is at the far end of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,15 +70,7 @@ pub fn peer(interface: &str, index: u32) -> Result<Peer, Error> {
     if !is_veth(&own) {
         return Ok(Peer::None);
     }
-    let (mut other, mut namespace) = (None, None);
-    for attribute in &own.attributes {
-        match attribute {
-            LinkAttribute::Link(index) => other = Some(*index),
-            LinkAttribute::LinkNetNsId(id) => namespace = Some(*id),
-            _ => {}
-        }
-    }
-    let Some(other) = other else {
+    let Some((other, namespace)) = other_end(&own) else {
         return Ok(Peer::Unknown { reason: "the kernel does not tell which interface it is".into() });
     };
     Ok(match describe_link(question(other, namespace)) {
@@ -87,20 +81,53 @@ pub fn peer(interface: &str, index: u32) -> Result<Peer, Error> {
 }
 
 /// What uploads suffer from at one end of a veth pair in generic mode, and the remedy, to be run at the other end. `None`
-/// where the interface is no such end. Whether it was done is not looked at: the other end is mostly in a namespace
-/// of its own.
-pub fn joined_by_peer(interface: &str, index: u32) -> Option<(String, String)> {
-    let peer = match peer(interface, index).ok()? {
-        Peer::None => return None,
-        Peer::Deaf { name } => name,
-        Peer::Ready | Peer::Unknown { .. } => "PEER".to_owned(),
+/// where the interface is no such end, or the remedy is done. Where the other end cannot be looked at, it counts as not
+/// done.
+pub fn joined_by_peer(index: u32) -> Option<(String, String)> {
+    let own = describe_link(question(index, None)).ok().filter(is_veth)?;
+    let peer = match other_end(&own) {
+        Some((other, namespace)) => {
+            describe_link(question(other, namespace)).ok().map(|link| (name(&link), namespace))
+        }
+        None => None,
     };
+    if let Some((name, namespace)) = &peer
+        && hands_over_many(name, *namespace) == Some(false)
+    {
+        return None;
+    }
+    let peer = peer.map_or_else(|| "PEER".to_owned(), |(name, _)| name);
     Some((
         "the other end of its pair hands over many packets as one (TSO, GSO), which fit no tunnel, so that large uploads \
          stall unless that is switched off there"
             .to_owned(),
         format!("ethtool -K {peer} tso off gso off (at the other end)"),
     ))
+}
+
+/// Whether an interface hands over many packets as one; `None` where that cannot be told.
+fn hands_over_many(interface: &str, namespace: Option<i32>) -> Option<bool> {
+    let ask = || {
+        let driver = Driver::of(interface).ok()?;
+        Some(driver.flag(Flag::Tso)? != 0 || driver.flag(Flag::Gso)? != 0)
+    };
+    match namespace {
+        None => ask(),
+        Some(number) => within(number, ask).flatten(),
+    }
+}
+
+/// The index of the other end, and the number of its namespace unless that is this one.
+fn other_end(own: &LinkMessage) -> Option<(u32, Option<i32>)> {
+    let (mut other, mut namespace) = (None, None);
+    for attribute in &own.attributes {
+        match attribute {
+            LinkAttribute::Link(index) => other = Some(*index),
+            LinkAttribute::LinkNetNsId(id) => namespace = Some(*id),
+            _ => {}
+        }
+    }
+    other.map(|other| (other, namespace))
 }
 
 fn question(index: u32, namespace: Option<i32>) -> LinkMessage {

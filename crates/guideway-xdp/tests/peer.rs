@@ -1,10 +1,12 @@
 //! Native mode at one end of a veth pair, with and without a program at the other end.
 
+use std::process::Command;
+
 use guideway_soft::Limits;
 use guideway_testbed::kernel::KernelForwarder;
 use guideway_testbed::{Namespace, privilege, veth_pair};
 use guideway_xdp::attach::{Mode, Wish};
-use guideway_xdp::peer::{Pass, Peer, peer};
+use guideway_xdp::peer::{Pass, Peer, joined_by_peer, peer};
 use guideway_xdp::{Balancer, Error};
 
 const LIMITS: Limits = Limits {
@@ -22,7 +24,7 @@ fn native_mode_wants_a_program_at_the_other_end_of_a_pair() {
     if !privilege::granted_to::<KernelForwarder>() {
         return;
     }
-    let (here, there) = (Namespace::new("here").unwrap(), Namespace::new("there").unwrap());
+    let (here, there) = (Namespace::new("here").unwrap(), Namespace::named("gw-peer", "there").unwrap());
     let (link, other) = veth_pair((&here, "eth0"), (&there, "port7"), 1500).unwrap();
     // Receive offload alone has such frames lie there.
     other.set_gro(true).unwrap();
@@ -42,6 +44,14 @@ fn native_mode_wants_a_program_at_the_other_end_of_a_pair() {
     // And what is to be done about uploads in generic mode.
     assert!(attached.fell_back.as_ref().is_some_and(|why| why.contains("ethtool -K port7 tso off gso off")));
     attached.detach().unwrap();
+    // Which is asked no more once it is done, wherever the other end is.
+    let joined = || here.run(|| joined_by_peer(index)).unwrap();
+    assert!(joined().is_some_and(|(_, remedy)| remedy.contains("port7")));
+    let switch = "ethtool -K port7 tso off gso off";
+    let run = || Command::new("sh").args(["-c", switch]).output();
+    if there.run(run).unwrap().is_ok_and(|done| done.status.success()) {
+        assert_eq!(joined(), None);
+    }
 
     let pass = there.run(|| Pass::attach("port7")).unwrap().unwrap();
     assert_eq!(ask(), Peer::Ready);

@@ -9,7 +9,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 nix::ioctl_readwrite_bad!(ethtool, libc::SIOCETHTOOL, libc::ifreq);
 
 /// One interface.
-pub(super) struct Driver<'a> {
+pub(crate) struct Driver<'a> {
     socket: OwnedFd,
     interface: &'a str,
 }
@@ -17,7 +17,11 @@ pub(super) struct Driver<'a> {
 /// A question with four bytes for an answer.
 #[derive(Clone, Copy)]
 #[repr(u32)]
-pub(super) enum Flag {
+pub(crate) enum Flag {
+    /// `ETHTOOL_GTSO`: whether TCP hands over many packets as one, for the device to cut.
+    Tso = 0x1e,
+    /// `ETHTOOL_GGSO`: the same of all protocols, cut before the device unless it can.
+    Gso = 0x23,
     /// `ETHTOOL_GGRO`: whether received packets are joined in software.
     Gro = 0x2b,
     /// `ETHTOOL_GFLAGS`: more of them, as bits.
@@ -25,25 +29,25 @@ pub(super) enum Flag {
 }
 
 /// Bits of [`Flag::More`]: tags of VLANs are taken off by the card; packets are joined by the card.
-pub(super) const VLAN_TAGS: u32 = 1 << 8;
-pub(super) const LARGE_RECEIVE: u32 = 1 << 15;
+pub(crate) const VLAN_TAGS: u32 = 1 << 8;
+pub(crate) const LARGE_RECEIVE: u32 = 1 << 15;
 
 /// Queues that receive: how many there are, how many there can be, and the word that sets their number.
 #[derive(Clone, Copy)]
-pub(super) struct Queues {
-    pub(super) now: u32,
-    pub(super) most: u32,
-    pub(super) kind: &'static str,
+pub(crate) struct Queues {
+    pub(crate) now: u32,
+    pub(crate) most: u32,
+    pub(crate) kind: &'static str,
 }
 
 impl<'a> Driver<'a> {
-    pub(super) fn of(interface: &'a str) -> io::Result<Driver<'a>> {
+    pub(crate) fn of(interface: &'a str) -> io::Result<Driver<'a>> {
         let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
         Ok(Driver { socket, interface })
     }
 
     /// The driver's name.
-    pub(super) fn name(&self) -> Option<String> {
+    pub(crate) fn name(&self) -> Option<String> {
         let mut answer = DriverInfo { command: GET_DRIVER, name: [0; 32], rest: [0; 160] };
         self.ask(&mut answer).ok()?;
         let end = answer.name.iter().position(|byte| *byte == 0).unwrap_or(answer.name.len());
@@ -51,14 +55,14 @@ impl<'a> Driver<'a> {
     }
 
     /// A setting, if the driver has it.
-    pub(super) fn flag(&self, flag: Flag) -> Option<u32> {
+    pub(crate) fn flag(&self, flag: Flag) -> Option<u32> {
         let mut answer = Value { command: flag as u32, data: 0 };
         self.ask(&mut answer).ok()?;
         Some(answer.data)
     }
 
     /// Queues that receive.
-    pub(super) fn receive_queues(&self) -> Option<Queues> {
+    pub(crate) fn receive_queues(&self) -> Option<Queues> {
         let mut answer = Channels { command: GET_CHANNELS, words: [0; 8] };
         self.ask(&mut answer).ok()?;
         let [most_rx, _, _, most_combined, rx, _, _, combined] = answer.words;

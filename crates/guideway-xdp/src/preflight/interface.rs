@@ -45,7 +45,7 @@ pub(super) fn examine(name: &str, wish: Wish, pins: &Path) -> InterfaceReport {
         driver: driver.as_ref().and_then(Driver::name).unwrap_or_default(),
         features: Features::of(index),
         objection: peer(name, index).ok().and_then(|peer| peer.objection()),
-        joined: joined_by_peer(name, index),
+        joined: joined_by_peer(index),
         gro: driver.as_ref().and_then(|driver| driver.flag(Flag::Gro)).is_some_and(|value| value != 0),
         flags: driver.as_ref().and_then(|driver| driver.flag(Flag::More)).unwrap_or(0),
         queues: driver.as_ref().and_then(Driver::receive_queues),
@@ -140,8 +140,11 @@ impl Seen<'_> {
             ));
         } else if self.features.is_some_and(|features| !features.runs_programs()) {
             against.push((
-                format!("the driver ({}) runs no programs", self.driver),
-                "use --mode generic, or a card whose driver runs them".to_owned(),
+                match self.driver.as_str() {
+                    "" => "its driver runs no programs".to_owned(),
+                    driver => format!("the driver ({driver}) runs no programs"),
+                },
+                "use generic mode, or a card whose driver runs them".to_owned(),
             ));
         }
         if self.mtu > LARGEST_MTU {
@@ -150,7 +153,7 @@ impl Seen<'_> {
                     "its MTU {} is above {LARGEST_MTU}, the most that fits one page with a program",
                     self.mtu
                 ),
-                format!("ip link set dev {name} mtu {LARGEST_MTU} (jumbo frames need --mode generic)"),
+                format!("ip link set dev {name} mtu {LARGEST_MTU} (jumbo frames need generic mode)"),
             ));
         }
         if self.flags & LARGE_RECEIVE != 0 {

@@ -1,7 +1,7 @@
 //! Before attaching: whether this host and an interface can run the program, and in which mode; each finding with its
 //! cause and a remedy.
 
-mod ethtool;
+pub(crate) mod ethtool;
 mod features;
 mod host;
 mod interface;
