@@ -12,6 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::api;
 use crate::api::model::Reloaded;
 use crate::api::{Desk, Listeners, Order, Refusal, Reply, Work};
 use crate::audit::Request;
@@ -50,6 +51,7 @@ const THREADS: usize = 2;
 /// # Errors
 /// [`RunError`]; nothing was changed then, or it was brought back.
 pub fn run(options: &Options) -> Result<(), RunError> {
+    api::check(&options.api)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()

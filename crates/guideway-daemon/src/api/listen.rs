@@ -205,6 +205,11 @@ fn tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ApiError> {
     Ok((TcpListener::from_std(listener).map_err(failed)?, address))
 }
 
+/// Whether the API may listen as it is asked to, as far as tokens go: before anything is touched.
+pub(crate) fn check(options: &ApiOptions) -> Result<(), ApiError> {
+    options.listen.map_or(Ok(()), |_| tokens(options).map(drop))
+}
+
 fn tokens(options: &ApiOptions) -> Result<Vec<(String, Role)>, ApiError> {
     let files = [(&options.token_file, Role::Operator), (&options.read_token_file, Role::Reader)];
     let mut tokens: Vec<(String, Role)> = Vec::new();
@@ -294,6 +299,10 @@ mod tests {
             ..ApiOptions::default()
         };
         assert!(matches!(tokens(&options), Err(ApiError::SameToken { .. })));
+        let without =
+            ApiOptions { listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))), ..ApiOptions::default() };
+        assert!(matches!(check(&without), Err(ApiError::NoToken)));
+        assert!(check(&ApiOptions::default()).is_ok());
         fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use guideway_daemon::{ApiOptions, DEFAULT_CONFIG, DEFAULT_STATE, EngineOptions, OnExit, Options, RunError};
+use guideway_daemon::{
+    ApiError, ApiOptions, DEFAULT_CONFIG, DEFAULT_STATE, EngineOptions, OnExit, Options, RunError,
+};
 use guideway_xdp::attach::{Mode, Wish};
 use guideway_xdp::pins::DEFAULT_ROOT;
 use tracing_subscriber::filter::Targets;
@@ -132,6 +134,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
             super::replay::show_problems(&problems);
             Ok(Outcome::Differs)
         }
+        Err(RunError::Api(error @ ApiError::NoToken)) => Err(Failure::usage(error)),
         Err(error) => Err(Failure::failed(error)),
     }
 }
