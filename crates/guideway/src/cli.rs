@@ -2,7 +2,7 @@
 
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::command::live::{audit, change, events, explain, flows, operate, service, status, top, trace};
 use crate::command::{
@@ -10,7 +10,7 @@ use crate::command::{
     table,
 };
 
-/// What every help page ends with.
+/// What the help of every command tells that has no exit codes of its own.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  ok
@@ -18,6 +18,24 @@ Exit codes:
   2  the command line is wrong
   3  the daemon cannot be reached
   4  what was waited for did not come in time";
+
+/// The command line, every command with its exit codes.
+pub(crate) fn command() -> clap::Command {
+    with_exit_codes(Cli::command())
+}
+
+fn with_exit_codes(command: clap::Command) -> clap::Command {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let command = if help.contains("Exit codes") {
+        command
+    } else {
+        let (before, examples) = help.split_at(help.find("Example").unwrap_or(help.len()));
+        let parts = [before.trim_end(), EXIT_CODES, examples];
+        let parts = parts.into_iter().filter(|part| !part.is_empty());
+        command.after_help(parts.collect::<Vec<_>>().join("\n\n"))
+    };
+    command.mut_subcommands(with_exit_codes)
+}
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -101,4 +119,22 @@ pub(crate) enum Command {
     Completions(completions::Args),
     /// Write the manual pages into a directory
     Man(man::Args),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_tells_its_exit_codes() {
+        fn look(command: &clap::Command) {
+            let told = |help: Option<&clap::builder::StyledStr>| {
+                help.is_some_and(|help| help.to_string().contains("Exit codes"))
+            };
+            assert!(told(command.get_after_help()), "{}", command.get_name());
+            assert!(command.get_after_long_help().is_none(), "{}", command.get_name());
+            command.get_subcommands().for_each(look);
+        }
+        look(&command());
+    }
 }

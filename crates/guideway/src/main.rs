@@ -13,13 +13,13 @@ mod times;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 use crate::cli::Cli;
 use crate::screen::Screen;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::from_arg_matches(&cli::command().get_matches()).unwrap_or_else(|error| error.exit());
     let mut screen = Screen::stdout(cli.no_headers);
     let outcome = command::run(cli.command, &mut screen).and_then(|outcome| outcome.told(screen.finish()));
     match outcome {

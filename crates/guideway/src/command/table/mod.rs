@@ -20,7 +20,7 @@ use crate::screen::Screen;
 /// A table has M slots. Each slot belongs to one backend, and a flow goes to the owner of slot `hash mod M`. The same
 /// backends, size and seed give the same table on every machine.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, after_long_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
