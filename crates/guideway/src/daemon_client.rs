@@ -90,7 +90,8 @@ impl DaemonArgs {
             return Ok(answer);
         }
         Err(match serde_json::from_slice::<Problem>(&answer.body) {
-            Ok(problem) => Failure::failed(problem.detail),
+            // Problems of a configuration begin with the word that this one will begin with.
+            Ok(problem) => Failure::failed(problem.detail.strip_prefix("error: ").unwrap_or(&problem.detail)),
             Err(_) => Failure::failed(format!("the daemon answered with status {status}")),
         })
     }

@@ -124,7 +124,7 @@ fn describe_backend(core: &Core, global: u32, trial: &Trial, tried: &mut Tried) 
 }
 
 /// The kind of tunnel as the configuration says it.
-fn tunnel_word(tunnel: Tunnel) -> &'static str {
+pub(super) fn tunnel_word(tunnel: Tunnel) -> &'static str {
     match tunnel {
         Tunnel::Ipip => "ipip",
         Tunnel::Gre => "gre",

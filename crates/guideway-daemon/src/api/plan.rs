@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use guideway_control::Engine as _;
 use guideway_control::config::{self, Config};
-use guideway_control::controller::spec::{Admin, BackendSpec, Health, ServiceSpec};
+use guideway_control::controller::spec::{Admin, BackendSpec, Health, ServiceSpec, TunnelSpec};
 use guideway_control::overrides::AdminState;
 
+use super::explain::tunnel_word;
 use super::model::{Plan, PlannedService};
 use crate::core::Core;
 
@@ -175,7 +176,27 @@ fn differences(old: &BackendSpec, new: &BackendSpec) -> Vec<String> {
         list.push("server_id".to_owned());
     }
     if old.tunnel != new.tunnel {
-        list.push("tunnel".to_owned());
+        list.extend(tunnel_differences(&old.tunnel, &new.tunnel));
+    }
+    list
+}
+
+fn tunnel_differences(old: &TunnelSpec, new: &TunnelSpec) -> Vec<String> {
+    let mut list = Vec::new();
+    if old.kind != new.kind {
+        list.push(format!("tunnel {} -> {}", tunnel_word(old.kind), tunnel_word(new.kind)));
+    }
+    if old.source != new.source {
+        list.push(format!("source {} -> {}", old.source, new.source));
+    }
+    if old.mtu != new.mtu {
+        list.push(format!("mtu {} -> {}", old.mtu, new.mtu));
+    }
+    if (old.source_entropy_bits, old.gue_port) != (new.source_entropy_bits, new.gue_port) {
+        list.push("how its tunnel spreads flows".to_owned());
+    }
+    if old.next_hop != new.next_hop {
+        list.push("next hop".to_owned());
     }
     list
 }
@@ -184,8 +205,10 @@ fn differences(old: &BackendSpec, new: &BackendSpec) -> Vec<String> {
 mod tests {
     use axum::body::Body;
     use axum::http::Request;
+    use guideway_forward::record::NextHop;
+    use guideway_wire::Tunnel;
 
-    use crate::api::model::Plan;
+    use super::*;
     use crate::in_process::Api;
 
     #[test]
@@ -242,5 +265,20 @@ mod tests {
         assert_eq!(plan.refused.len(), 1, "{:?}", plan.refused);
         assert!(plan.refused[0].contains("65537000 slots"), "{:?}", plan.refused);
         assert_eq!(plan.services.iter().filter(|service| service.slots > 0).count(), 0);
+    }
+
+    #[test]
+    fn tunnels_are_told_with_what_they_were() {
+        let old = TunnelSpec {
+            kind: Tunnel::Ipip,
+            source: [10, 0, 0, 254].into(),
+            source_entropy_bits: 0,
+            gue_port: 6080,
+            mtu: 1500,
+            next_hop: NextHop::default(),
+        };
+        let new = TunnelSpec { kind: Tunnel::GueHeader, mtu: 1400, ..old };
+        assert_eq!(tunnel_differences(&old, &new), ["tunnel ipip -> gue-header", "mtu 1500 -> 1400"]);
+        assert!(tunnel_differences(&old, &old).is_empty());
     }
 }

@@ -64,16 +64,21 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
                     format!("{}: no service: nothing would be forwarded", source.name()),
                 );
             }
-            let borders =
-                config.services.iter().filter_map(|service| Some((&service.name, service.size_border()?)));
+            let borders = config
+                .services
+                .iter()
+                .filter_map(|service| Some((&service.name, service.size_border()?.to_string())));
+            let unchecked = config.services.iter().filter(|service| service.health.is_none());
+            let unchecked = unchecked.map(|service| (&service.name, UNCHECKED.to_owned()));
+            let notes = borders.chain(unchecked);
             if args.json {
-                let notes: Vec<_> = borders
-                    .map(|(service, border)| json!({ "service": service, "message": border.to_string() }))
+                let notes: Vec<_> = notes
+                    .map(|(service, message)| json!({ "service": service, "message": message }))
                     .collect();
                 screen.json(&json!({ "ok": true, "problems": [], "notes": notes }))?;
             } else {
-                for (service, border) in borders {
-                    crate::screen::report("note", format!("service {service}: {border}"));
+                for (service, message) in notes {
+                    crate::screen::report("note", format!("service {service}: {message}"));
                 }
                 let backends: usize = config.services.iter().map(|service| service.backends.len()).sum();
                 writeln!(
@@ -95,3 +100,6 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         }
     }
 }
+
+/// What is to be known of a service without `[service.health]` and `[defaults.health]`.
+const UNCHECKED: &str = "no health check: its backends count as well whatever becomes of them ([service.health] has them checked)";

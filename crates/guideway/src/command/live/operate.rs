@@ -36,7 +36,7 @@ pub(crate) struct WeightArgs {
     #[command(flatten)]
     which: Which,
     /// The weight: 0 to 65535
-    #[arg(value_name = "WEIGHT", value_parser = clap::value_parser!(u32).range(..=65_535))]
+    #[arg(value_name = "WEIGHT", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(..=65_535))]
     weight: u32,
     #[command(flatten)]
     daemon: DaemonArgs,
