@@ -4,9 +4,11 @@
 //! after a kill or a loss of power at any moment, finds the old content or the new.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use nix::libc::{ELOOP, ENXIO, O_NONBLOCK};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -44,6 +46,14 @@ pub enum StateError {
         /// In what way.
         error: serde_json::Error,
     },
+    /// Something else has its name: a directory, a pipe, links that lead round.
+    #[error("{} is no regular file: {error}", path.display())]
+    NoFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
     /// Another version of Guideway wrote it.
     #[error("{} has version {found}, this program reads version {known}", path.display())]
     Version {
@@ -72,9 +82,12 @@ impl StateFile {
     /// # Errors
     /// [`StateError`].
     pub fn read<T: State>(&self) -> Result<Option<T>, StateError> {
-        let bytes = match fs::read(&self.path) {
+        let bytes = match read_regular(&self.path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if is_no_file(&error) => {
+                return Err(StateError::NoFile { path: self.path.clone(), error });
+            }
             Err(error) => return Err(self.io("read", error)),
         };
         #[derive(serde::Deserialize)]
@@ -105,6 +118,13 @@ impl StateFile {
                     return Ok(aside);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                // A directory has no second name; it takes the place of an empty one that was not there.
+                Err(_) if fs::symlink_metadata(&self.path).is_ok_and(|metadata| metadata.is_dir()) => {
+                    match fs::create_dir(&aside).and_then(|()| fs::rename(&self.path, &aside)) {
+                        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                        moved => return moved.map(|()| aside).map_err(|error| self.io("set aside", error)),
+                    }
+                }
                 Err(error) => return Err(self.io("set aside", error)),
             }
         }
@@ -148,6 +168,24 @@ impl StateFile {
     }
 }
 
+/// The bytes of a regular file. Nothing else is read: a pipe would be waited for, and a device may have no end.
+///
+/// # Errors
+/// What the system says, and [`io::ErrorKind::InvalidInput`] for what is no regular file.
+pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a directory, a pipe or a device"));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn is_no_file(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidInput || matches!(error.raw_os_error(), Some(ELOOP | ENXIO))
+}
+
 /// The steps of a write, so that a test can stop at each.
 trait Disk {
     fn create(&mut self, path: &Path) -> io::Result<File>;
@@ -161,8 +199,9 @@ struct Real;
 
 impl Disk for Real {
     fn create(&mut self, path: &Path) -> io::Result<File> {
-        use std::os::unix::fs::OpenOptionsExt;
-        File::options().write(true).create(true).truncate(true).mode(0o600).open(path)
+        // Not waited for, should a pipe be there.
+        let mut new = File::options();
+        new.write(true).create(true).truncate(true).mode(0o600).custom_flags(O_NONBLOCK).open(path)
     }
 
     fn write(&mut self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
@@ -350,6 +389,29 @@ mod tests {
         }
         assert_eq!(fs::read_dir(&directory.0).unwrap().count(), 2);
         assert!(file.set_aside().unwrap_err().to_string().contains("cannot set aside"));
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_waited_for_and_is_set_aside() {
+        let directory = Directory::new("state-kinds");
+        let file = StateFile::new(directory.0.join("state.json"));
+        let path = file.path();
+        let kinds: [&dyn Fn(); 3] = [
+            &|| fs::create_dir(path).unwrap(),
+            &|| nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap(),
+            &|| std::os::unix::fs::symlink("state.json", path).unwrap(),
+        ];
+        for make in kinds {
+            make();
+            let error = file.read::<Numbers>().unwrap_err();
+            assert!(matches!(error, StateError::NoFile { .. }), "{error}");
+            let aside = file.set_aside().unwrap();
+            assert!(fs::symlink_metadata(aside).is_ok() && fs::symlink_metadata(path).is_err());
+            file.write(&numbers(1)).unwrap();
+            assert_eq!(file.read().unwrap(), Some(numbers(1)));
+            fs::remove_file(path).unwrap();
+        }
+        assert_eq!(fs::read_dir(&directory.0).unwrap().count(), 3);
     }
 
     #[test]

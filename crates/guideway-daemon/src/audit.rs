@@ -7,6 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use guideway_control::state_file::read_regular;
+
 use crate::api::model::AuditEntry;
 use crate::api::view::stamp;
 
@@ -110,10 +112,10 @@ impl AuditFile {
 
     /// What was written lately, oldest first. A line that is no entry, as one that was cut by a loss of power, is passed over.
     pub(crate) fn recent(&self) -> Vec<AuditEntry> {
-        let texts =
-            [self.older(1), self.path.clone()].map(|path| fs::read_to_string(path).unwrap_or_default());
-        let lines = texts.iter().flat_map(|text| text.lines());
-        lines.filter_map(|line| serde_json::from_str(line).ok()).collect()
+        let files = [self.older(1), self.path.clone()].map(|path| read_regular(&path).unwrap_or_default());
+        let lines = files.iter().flat_map(|bytes| bytes.split(|&byte| byte == b'\n'));
+        // A byte that is no text costs its own place and not the whole file.
+        lines.filter_map(|line| serde_json::from_str(&String::from_utf8_lossy(line)).ok()).collect()
     }
 
     /// Adds entries; they are on the disk when this returns.
@@ -200,6 +202,17 @@ mod tests {
         assert_eq!(what, ["first", "second"]);
         let audit = Audit::restore(file.recent());
         assert_eq!(audit.newest(1).map(|entry| entry.what.as_str()).collect::<Vec<_>>(), ["second"]);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_byte_that_is_no_text_costs_one_line_at_most() {
+        let (directory, file) = file("bytes");
+        file.append(&noted("first")).unwrap();
+        OpenOptions::new().append(true).open(file.path()).unwrap().write_all(b"\xff\n").unwrap();
+        file.append(&noted("second")).unwrap();
+        let what: Vec<String> = file.recent().into_iter().map(|entry| entry.what).collect();
+        assert_eq!(what, ["first", "second"]);
         fs::remove_dir_all(directory).unwrap();
     }
 

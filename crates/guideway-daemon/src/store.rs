@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +11,7 @@ use guideway_control::drain;
 use guideway_control::health::Snapshot;
 use guideway_control::overrides::Overrides;
 use guideway_control::state_file::{State, StateError, StateFile};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::audit::AuditFile;
@@ -119,7 +120,11 @@ impl Store {
     pub(crate) fn open(path: &Path, patience: &mut Patience) -> Result<Self, StoreError> {
         let unusable = |error: io::Error| StoreError::Directory { path: path.to_path_buf(), error };
         fs::create_dir_all(path).map_err(unusable)?;
-        let lock = File::create(path.join("lock")).map_err(unusable)?;
+        // Not waited for, should it be a pipe.
+        let nonblocking = OFlags::NONBLOCK.bits() as i32;
+        let mut opened = File::options();
+        let opened = opened.write(true).create(true).truncate(true).custom_flags(nonblocking);
+        let lock = opened.open(path.join("lock")).map_err(unusable)?;
         let take = || match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => Err(StoreError::Taken { path: path.to_path_buf() }),
             taken => taken.map_err(|error| unusable(error.into())),
@@ -191,7 +196,9 @@ impl Store {
         instead: &str,
     ) -> Result<Option<T>, StateError> {
         let senseless = match read {
-            Err(error @ (StateError::Damaged { .. } | StateError::Version { .. })) => error,
+            Err(
+                error @ (StateError::Damaged { .. } | StateError::Version { .. } | StateError::NoFile { .. }),
+            ) => error,
             read => return read,
         };
         let aside = file(self).set_aside()?;
