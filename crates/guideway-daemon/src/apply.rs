@@ -7,7 +7,6 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use guideway_control::config::{self, Config, Source};
-use guideway_control::state_file::StateError;
 
 use crate::api::model::{Applied, Confirmed, Plan};
 use crate::api::view::stamp;
@@ -16,10 +15,7 @@ use crate::audit::Request;
 use crate::core::Refused;
 use crate::journal::{Grade, Kind};
 use crate::shell::{Reload, Shell, Trial};
-use crate::store::{History, LastGood};
-
-/// How many configurations of before are kept.
-const KEPT: usize = 10;
+use crate::store::LastGood;
 
 /// When taking back a trial failed, it is tried again so much later.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
@@ -28,8 +24,8 @@ const TRY_AGAIN: Duration = Duration::from_secs(5);
 struct Earlier {
     source: Source,
     config: Config,
-    /// Those before it, unless it is the one before a trial.
-    history: Option<History>,
+    /// Whether it is the one before a trial.
+    of_trial: bool,
 }
 
 impl Shell<'_> {
@@ -73,20 +69,11 @@ impl Shell<'_> {
         self.core.about.config.confirm_by = None;
     }
 
-    /// Remembers the configuration in force for restarts, and the one before it for going back.
-    fn remember(&mut self, before: &Source) {
+    /// Remembers the configuration in force for restarts, and the one before it for going back; why the files do not.
+    fn remember(&mut self, before: &Source) -> Option<String> {
         let now = SystemTime::now();
-        let written = self.store.write_config(&LastGood::new(&self.source, now)).and_then(|()| {
-            let mut history = self.history()?;
-            history.before.push(LastGood::new(before, now));
-            let surplus = history.before.len().saturating_sub(KEPT);
-            history.before.drain(..surplus);
-            self.store.write_history(&history)
-        });
-        if let Err(error) = written {
-            let text = format!("{error}; after a restart the configuration before this one may be used");
-            self.core.journal.note(Grade::Error, Kind::State, text);
-        }
+        self.kept.take(LastGood::new(&self.source, now), LastGood::new(before, now));
+        self.kept.save(&self.store, &mut self.core, Instant::now())
     }
 
     /// Takes a configuration from a request.
@@ -98,9 +85,10 @@ impl Shell<'_> {
         let for_good = ask.confirm_within.is_none();
         self.take(source, config).map_err(Refusal::refused)?;
         self.forget_trial();
-        let mut applied = Applied { plan, confirm_by: None, written: None, not_written: None };
+        let mut applied =
+            Applied { plan, confirm_by: None, written: None, not_written: None, not_kept: None };
         if for_good {
-            self.remember(&before);
+            applied.not_kept = self.remember(&before);
             match self.write_file() {
                 Ok(path) => applied.written = Some(path),
                 Err(why) => applied.not_written = Some(why),
@@ -124,10 +112,10 @@ impl Shell<'_> {
     pub(crate) fn confirm(&mut self) -> Result<Confirmed, Refusal> {
         let trial = self.trial.take().ok_or_else(|| Refusal::refused("nothing waits to be confirmed"))?;
         self.core.about.config.confirm_by = None;
-        self.remember(&trial.before);
+        let not_kept = self.remember(&trial.before);
         self.core.journal.note(Grade::Info, Kind::Config, "the configuration on trial was confirmed");
         let written = self.write_file();
-        Ok(Confirmed { not_written: written.as_ref().err().cloned(), written: written.ok() })
+        Ok(Confirmed { not_written: written.as_ref().err().cloned(), written: written.ok(), not_kept })
     }
 
     /// Takes back what was on trial and not confirmed in time.
@@ -155,48 +143,33 @@ impl Shell<'_> {
     }
 
     /// What [`rollback`](Self::rollback) would change.
-    pub(crate) fn plan_rollback(&mut self) -> Result<Plan, Refusal> {
+    pub(crate) fn plan_rollback(&self) -> Result<Plan, Refusal> {
         let earlier = self.earlier()?;
         Ok(plan(&self.core, &earlier.config, Instant::now()))
     }
 
     /// Where going back leads to.
-    fn earlier(&mut self) -> Result<Earlier, Refusal> {
-        let (source, history) = match &self.trial {
-            Some(trial) => (trial.before.clone(), None),
-            None => {
-                let mut history = self.history().map_err(Refusal::refused)?;
-                let last = history.before.pop();
-                let last = last.ok_or_else(|| Refusal::refused("there is no configuration of before"))?;
-                (last.source(), Some(history))
-            }
+    fn earlier(&self) -> Result<Earlier, Refusal> {
+        let (source, of_trial) = match (&self.trial, self.kept.before()) {
+            (Some(trial), _) => (trial.before.clone(), true),
+            (None, Some(before)) => (before.source(), false),
+            (None, None) => return Err(Refusal::refused("there is no configuration of before")),
         };
         let config = config::parse(&source).map_err(|problems| Refusal::bad_config(&problems))?;
-        Ok(Earlier { source, config, history })
-    }
-
-    /// The configurations of before; where their file is damaged, that is told.
-    fn history(&mut self) -> Result<History, StateError> {
-        let history = self.store.history();
-        for text in self.store.take_set_aside() {
-            self.core.journal.note(Grade::Error, Kind::State, text);
-        }
-        history
+        Ok(Earlier { source, config, of_trial })
     }
 
     /// Goes back: from a trial to what was before it, otherwise to the configuration before this one.
     pub(crate) fn rollback(&mut self) -> Result<Applied, Refusal> {
-        let Earlier { source, config, history } = self.earlier()?;
+        let Earlier { source, config, of_trial } = self.earlier()?;
         let plan = plan(&self.core, &config, Instant::now());
         self.take(source, config).map_err(Refusal::refused)?;
         self.forget_trial();
-        let mut applied = Applied { plan, confirm_by: None, written: None, not_written: None };
-        if let Some(history) = history {
-            let last = LastGood::new(&self.source, SystemTime::now());
-            let kept = self.store.write_config(&last).and_then(|()| self.store.write_history(&history));
-            if let Err(error) = kept {
-                self.core.journal.note(Grade::Error, Kind::State, error.to_string());
-            }
+        let mut applied =
+            Applied { plan, confirm_by: None, written: None, not_written: None, not_kept: None };
+        if !of_trial {
+            self.kept.go_back(LastGood::new(&self.source, SystemTime::now()));
+            applied.not_kept = self.kept.save(&self.store, &mut self.core, Instant::now());
             match self.write_file() {
                 Ok(path) => applied.written = Some(path),
                 Err(why) => applied.not_written = Some(why),

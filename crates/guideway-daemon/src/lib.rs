@@ -19,6 +19,7 @@ mod forwarder;
 #[cfg(any(test, feature = "in-process"))]
 pub mod in_process;
 mod journal;
+mod kept;
 mod limits;
 mod manager;
 mod metrics;

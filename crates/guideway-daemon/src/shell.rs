@@ -21,6 +21,7 @@ use crate::drift;
 use crate::error::RunError;
 use crate::forwarder::Forwarder;
 use crate::journal::{Grade, Kind};
+use crate::kept::Kept;
 use crate::manager::Manager;
 use crate::options::{EngineOptions, OnExit, Options};
 use crate::start::{self, Started};
@@ -71,11 +72,15 @@ pub(crate) struct Shell<'a> {
     probes: Option<TunnelProbes>,
     pub(crate) store: Store,
     pub(crate) source: Source,
+    /// What restarts and rollbacks need.
+    pub(crate) kept: Kept,
     driver: Driver,
     answers: mpsc::Receiver<Answer>,
     pub(crate) follower: Follower,
     signals: Signals,
     watch: Option<FileWatch>,
+    /// Whether drains under way could not be written.
+    drains_unsaved: bool,
     /// When verdicts may be written next.
     health_rests_until: Option<Instant>,
     pub(crate) trial: Option<Trial>,
@@ -157,7 +162,7 @@ impl<'a> Shell<'a> {
     async fn start(options: &'a Options) -> Result<Self, RunError> {
         // Signals first: from here on none of them kills.
         let signals = Signals::new()?;
-        let Started { mut core, forwarder, probes, store, source, taken_over, mut patience } =
+        let Started { mut core, forwarder, probes, store, source, kept, taken_over, mut patience } =
             start::start(options)?;
         let (listeners, work) = match Listeners::open(&options.api, &mut patience) {
             Ok(listening) => listening,
@@ -189,11 +194,13 @@ impl<'a> Shell<'a> {
             probes,
             store,
             source,
+            kept,
             driver,
             answers,
             follower,
             signals,
             watch,
+            drains_unsaved: false,
             health_rests_until: None,
             trial: None,
             taken: 0,
@@ -462,23 +469,25 @@ impl<'a> Shell<'a> {
     /// Writes what has changed and may not be lost.
     fn save(&mut self, now: Instant, everything: bool) {
         let Unsaved { health, overrides } = self.core.unsaved;
-        if self.core.drains.take_unsaved() {
+        // What fails is tried again when the loop comes by, which is once a second at least.
+        self.kept.save(&self.store, &mut self.core, now);
+        if self.core.drains.take_unsaved() | self.drains_unsaved {
             let drains = self.core.drains.snapshot(Instant::now(), SystemTime::now());
             let error = self.store.write_drains(&drains).err();
+            self.drains_unsaved = error.is_some();
             let error = error.map(|error| format!("{error}; after a restart a drain may last longer"));
             self.core.note_written("drains.json", error);
         }
         if overrides {
             let error = self.store.write_overrides(self.core.desired.overrides()).err();
-            // Tried again whenever the loop comes by, until it is kept.
             self.core.unsaved.overrides = error.is_some();
             self.core.note_written("overrides.json", error.map(|error| error.to_string()));
         }
         let rested = self.health_rests_until.is_none_or(|until| now >= until);
         if (health && rested) || everything {
-            self.core.unsaved.health = false;
             let began = Instant::now();
             let error = self.store.write_health(&self.core.board.snapshot(now)).err();
+            self.core.unsaved.health = error.is_some();
             self.core.note_written("health.json", error.map(|error| error.to_string()));
             let rest = (began.elapsed() * SAVE_HEALTH_SHARE).max(SAVE_HEALTH_EVERY);
             self.health_rests_until = Some(Instant::now() + rest);

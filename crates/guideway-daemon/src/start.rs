@@ -19,10 +19,11 @@ use crate::engine::Plane;
 use crate::error::RunError;
 use crate::forwarder::{Forwarder, Loaded};
 use crate::journal::{Grade, Journal, Kind};
+use crate::kept::Kept;
 use crate::limits;
 use crate::options::Options;
 use crate::patience::Patience;
-use crate::store::{LastGood, Store};
+use crate::store::{History, LastGood, Store};
 use crate::tunnel_probes::TunnelProbes;
 
 /// A daemon that is ready to work.
@@ -34,6 +35,8 @@ pub(crate) struct Started {
     pub(crate) store: Store,
     /// What the configuration was read from.
     pub(crate) source: Source,
+    /// What restarts and rollbacks need.
+    pub(crate) kept: Kept,
     /// Whether the forwarder is that of an earlier daemon.
     pub(crate) taken_over: bool,
     /// What is left of the time for an earlier daemon to let go.
@@ -62,7 +65,13 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
         // The worst that can come of it is that a drain lasts longer.
         Err(error) => (drain::Snapshot::default(), Some(error.to_string())),
     };
+    let (history, history_forgotten) = match store.history() {
+        Ok(history) => (history, None),
+        // The configuration in force does not need it.
+        Err(error) => (History::default(), Some(format!("{error}; there is nothing to go back to"))),
+    };
     faults.extend(told_set_aside(&mut store, &mut journal));
+    faults.extend(history_forgotten.inspect(|text| journal.note(Grade::Error, Kind::State, text.clone())));
     let given = !options.interfaces.is_empty();
     let interfaces = if given { &options.interfaces } else { &config.daemon.interfaces }.clone();
     let loaded = Loaded::load(&options.engine, &interfaces, limits::of(&config), &mut patience)?;
@@ -114,11 +123,13 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
         let text = format!("forwarding at {} in {} mode{why}", port.name, port.mode);
         core.journal.note(grade, Kind::Daemon, text);
     }
-    if stale.is_none() {
-        store.write_config(&LastGood::new(&source, SystemTime::now())).map_err(crate::StoreError::from)?;
-    }
+    let last = last_good.filter(|_| stale.is_some());
+    let last = last.unwrap_or_else(|| LastGood::new(&source, SystemTime::now()));
+    let mut kept = Kept::new(last, stale.is_none(), history);
+    // A disk that is full stops no start: it is told, and written as soon as it can be.
+    kept.save(&store, &mut core, now);
     let probes = probes.and_then(Result::ok);
-    Ok(Started { core, forwarder, probes, store, source, taken_over, patience })
+    Ok(Started { core, forwarder, probes, store, source, kept, taken_over, patience })
 }
 
 fn about(

@@ -120,10 +120,11 @@ fn damaged_state_is_set_aside_and_named_and_the_daemon_starts() {
         fs::write(bed.path("state").join(file), content).unwrap();
     }
     let next = bed.run();
-    for file in ["config.json", "overrides.json", "health.json", "drains.json"] {
+    for file in ["config.json", "overrides.json", "health.json", "drains.json", "history.json"] {
         said(&next, &format!("state/{file}.damaged-1"));
         assert!(bed.path(&format!("state/{file}.damaged-1")).exists());
-        let is_there = || file == "drains.json" || bed.path("state").join(file).exists();
+        let is_there =
+            || ["drains.json", "history.json"].contains(&file) || bed.path("state").join(file).exists();
         wait::until_true(LONG, "a new file", is_there).unwrap();
     }
     let kept = fs::read_to_string(bed.path("state/config.json.damaged-1")).unwrap();
@@ -134,9 +135,29 @@ fn damaged_state_is_set_aside_and_named_and_the_daemon_starts() {
     assert!(status.stdout.contains("overrides.json has version 99"), "{}", status.stdout);
     let back = bed.command("rollback");
     assert!(back.stderr.contains("there is no configuration of before"), "{}", back.stderr);
-    said(&next, "state/history.json.damaged-1");
     assert!(end(next).status.success());
     drop(daemon);
+}
+
+/// A directory that nothing can be written into stops no start; it is told, and the files are there once they can be.
+#[test]
+fn a_configuration_that_cannot_be_kept_stops_no_start_and_is_kept_later() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("full", Engine::Soft);
+    bed.configure(&config("200ms", &backends(3, |_| "")));
+    // What stops root as well as a disk that is full.
+    fs::create_dir_all(bed.path("state/config.json.new")).unwrap();
+    let daemon = bed.run();
+    wait::until_true(LONG, "three backends", || bed.answers(20).len() == 3).unwrap();
+    let status = bed.command("status");
+    assert_eq!(status.status.code(), Some(1), "{}", status.stdout);
+    assert!(status.stdout.contains("config.json"), "{}", status.stdout);
+    fs::remove_dir(bed.path("state/config.json.new")).unwrap();
+    wait::until_true(LONG, "no fault", || bed.command("status").status.success()).unwrap();
+    assert!(bed.path("state/config.json").is_file());
+    assert!(end(daemon).status.success());
 }
 
 #[test]

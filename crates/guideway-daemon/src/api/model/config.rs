@@ -62,6 +62,9 @@ pub struct Applied {
     /// Why it could not be written: it holds until the file is read again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_written: Option<String>,
+    /// Why a restart would not find it or what was before it; the files of state are written as soon as they can be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_kept: Option<String>,
 }
 
 /// What came of reading the configuration file again.
@@ -79,4 +82,7 @@ pub struct Confirmed {
     /// Why it could not be written: it holds until the file is read again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_written: Option<String>,
+    /// Why a restart would not find it or what was before it; the files of state are written as soon as they can be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_kept: Option<String>,
 }

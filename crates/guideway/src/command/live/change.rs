@@ -108,6 +108,7 @@ pub(crate) fn confirm(args: &Args, screen: &mut Screen) -> Result<Outcome, Failu
             (Some(path), _) => writeln!(screen, "confirmed, and written to {path}")?,
             (None, why) => writeln!(screen, "confirmed; {}", why.unwrap_or("it was not written"))?,
         }
+        not_kept(answer["not_kept"].as_str(), screen)?;
     }
     Ok(Outcome::Ok)
 }
@@ -149,6 +150,15 @@ fn applied(applied: &Applied, screen: &mut Screen) -> Result<(), Failure> {
             writeln!(screen, "{mark} {why}")?;
         }
         (None, None, None) => writeln!(screen, "in force")?,
+    }
+    not_kept(applied.not_kept.as_deref(), screen)?;
+    Ok(())
+}
+
+fn not_kept(why: Option<&str>, screen: &mut Screen) -> Result<(), Failure> {
+    if let Some(why) = why {
+        let mark = screen.paint(Style::Bad, "not kept yet:");
+        writeln!(screen, "{mark} {why}")?;
     }
     Ok(())
 }
