@@ -36,9 +36,18 @@ impl<'a> Wanted<'a> {
     }
 
     /// The one that is the same server.
-    fn take(&mut self, member: &BackendSpec) -> Option<&'a BackendSpec> {
-        let same = self.0.get(member.identity.as_str()).is_some_and(|one| one.address == member.address);
-        if same { self.0.remove(member.identity.as_str()) } else { None }
+    fn take(&mut self, Member { spec, .. }: &Member) -> Option<&'a BackendSpec> {
+        let same = self.0.get(spec.identity.as_str()).is_some_and(|one| one.address == spec.address);
+        if same { self.0.remove(spec.identity.as_str()) } else { None }
+    }
+
+    /// The one at the address of a member whose name was lost.
+    fn take_nameless(&mut self, member: &Member) -> Option<&'a BackendSpec> {
+        if !member.is_nameless() {
+            return None;
+        }
+        let name = self.0.values().find(|one| one.address == member.spec.address)?.identity.as_str();
+        self.0.remove(name)
     }
 }
 
@@ -155,18 +164,21 @@ impl<E: Engine> Controller<E> {
         // A backend is the same one while identity and address are; another address is another server.
         let mut wanted = Wanted::of(spec);
         for member in members.iter_mut().flatten().filter(|member| member.removed.is_none()) {
-            match wanted.take(&member.spec) {
+            match wanted.take(member) {
                 Some(backend) if member.spec == *backend => {}
                 Some(backend) => member.spec = backend.clone(),
                 None => member.removed = Some(removal),
             }
         }
         // One that left and has not been forgotten takes its index again: what names it still means this server.
-        for member in members.iter_mut().flatten().filter(|member| member.removed.is_some()) {
-            if let Some(backend) = wanted.take(&member.spec) {
-                member.spec = backend.clone();
-                member.health = health_of_new(backend);
-                member.removed = None;
+        // After a restart such a one may be known by its address alone; else each return would take another index.
+        for take in [Wanted::take, Wanted::take_nameless] {
+            for member in members.iter_mut().flatten().filter(|member| member.removed.is_some()) {
+                if let Some(backend) = take(&mut wanted, member) {
+                    member.spec = backend.clone();
+                    member.health = health_of_new(backend);
+                    member.removed = None;
+                }
             }
         }
         let vacant: Vec<usize> = (0..members.len()).filter(|&local| members[local].is_none()).collect();

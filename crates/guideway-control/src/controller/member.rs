@@ -58,6 +58,11 @@ impl Member {
         self.removed.is_none() && self.spec.admin == Admin::Active && self.spec.weight > 0
     }
 
+    /// Whether its name was lost, so that it goes by its address.
+    pub(crate) fn is_nameless(&self) -> bool {
+        self.spec.identity.parse() == Ok(self.spec.address)
+    }
+
     /// Whether it gets no new flows, and its packets have to be watched.
     pub(crate) fn is_leaving(&self) -> bool {
         self.removed.is_some() || self.spec.admin == Admin::Draining

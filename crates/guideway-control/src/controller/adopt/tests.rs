@@ -89,6 +89,27 @@ fn what_drains_after_its_removal_drains_on_under_its_name() {
 }
 
 #[test]
+fn a_backend_whose_name_was_lost_takes_its_index_again_however_often_it_leaves() {
+    let memory = memory();
+    let (with, without) = (service(2, 1..=4, 251), service(2, 1..=3, 251));
+    let mut controller = Controller::new(Arc::clone(&memory));
+    controller.apply([with.clone()], |_, _| Health::Up);
+    for _ in 0..4 {
+        controller.apply([without.clone()], |_, _| Health::Up);
+        let address = with.backends[3].address;
+        controller.end_removed("s2", "be4", address).unwrap();
+        drop(controller);
+        controller = Controller::adopt(Arc::clone(&memory), std::slice::from_ref(&without)).unwrap();
+        let names = |controller: &Controller<_>| -> Vec<String> {
+            controller.status()[0].backends.iter().map(|backend| backend.identity.clone()).collect()
+        };
+        assert_eq!(names(&controller), ["be1", "be2", "be3", &address.to_string()]);
+        controller.apply([with.clone()], |_, _| Health::Up);
+        assert_eq!(names(&controller), ["be1", "be2", "be3", "be4"]);
+    }
+}
+
+#[test]
 fn a_stranger_gets_a_name_by_its_number_and_nonsense_is_refused() {
     let memory = memory();
     let mut controller = Controller::new(Arc::clone(&memory));
