@@ -68,6 +68,7 @@ impl Desired {
         }
         let checked_before = std::mem::take(&mut self.checked);
         let checks_before = std::mem::take(&mut self.checks);
+        let unchecked = self.unchecked(&checked_before);
         self.services = services;
         let admins: HashMap<Who, Admin> = self
             .services
@@ -94,6 +95,25 @@ impl Desired {
         self.leaving.note(checks, before, &self.checks, board);
         self.follow_checks(board, now);
         self.leaving.presume(board, now);
+        for (Wanted { who, check, .. }, _) in &self.checks {
+            if unchecked.get(who) == Some(&check.address) {
+                board.presume_up(who, now);
+            }
+        }
+    }
+
+    /// The backends that may have flows and that nothing checks: a check that comes later has to fail before they lose them.
+    fn unchecked(&self, checked: &BTreeSet<Who>) -> HashMap<Who, IpAddr> {
+        let all = self
+            .services
+            .iter()
+            .flat_map(|(name, spec)| spec.backends.iter().map(move |backend| (who(name, backend), backend)));
+        all.filter(|(who, backend)| {
+            let admin = self.overrides.of(who).admin.map_or(backend.admin, Admin::from);
+            !checked.contains(who) && admin != Admin::Disabled
+        })
+        .map(|(who, backend)| (who, backend.address))
+        .collect()
     }
 
     /// Changes what operators said, and has those backends checked that may take flows now.

@@ -203,6 +203,32 @@ fn parse(text: &str) -> Config {
 }
 
 #[test]
+fn a_backend_that_took_flows_unchecked_keeps_them_until_its_new_check_has_failed_often_enough() {
+    let checked = config(&[1; 4], "");
+    let mut unchecked = config(&[1; 3], "");
+    unchecked.services[0].health = None;
+    let mut world = World::new(&unchecked);
+    assert_eq!(world.slots().iter().sum::<u32>(), 1009);
+    let before = world.slots();
+    // be2 never passes the check that comes, and neither does be4, which comes with it.
+    world.sick = HashSet::from([2, 4]);
+    world.configure(&checked);
+    assert_eq!(
+        (&world.slots()[..3], world.slots()[3]),
+        (&before[..], 0),
+        "a check that is new moves nothing"
+    );
+    world.pass(SECOND);
+    assert_eq!(world.slots()[..3], before, "so soon there are not enough failures");
+    world.pass(30 * SECOND);
+    let slots = world.slots();
+    assert!(slots[0] > before[0] && slots[2] > before[2], "{slots:?}");
+    assert_eq!((slots[1], slots[3]), (0, 0));
+    assert_eq!(world.board.verdict(&of("web", "be2")), Some(Verdict::Down));
+    assert_eq!(world.board.verdict(&of("web", "be4")), Some(Verdict::NeverPassed));
+}
+
+#[test]
 fn nothing_is_forwarded_before_rise_passes() {
     let mut world = World::new(&config(&[1; 4], ""));
     assert_eq!(world.slots(), [0; 4]);

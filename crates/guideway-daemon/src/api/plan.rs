@@ -64,6 +64,7 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
         }
         if health_differs() && known.is_some() {
             service.settings.push("health: the checks change".to_owned());
+            service.notes.extend(before_and_after.1.and_then(|service| kept_until_it_fails(service)));
         }
         let border = before_and_after.1.and_then(|service| service.size_border());
         service.notes.extend(border.map(|border| border.to_string()));
@@ -84,6 +85,15 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
         plan.services.push(service);
     }
     plan
+}
+
+/// What becomes of the flows when the checks of a service are others.
+fn kept_until_it_fails(service: &config::Service) -> Option<String> {
+    let fall = service.health.as_ref()?.fall;
+    Some(format!(
+        "backends that take flows keep them until the new check has failed {fall} times in a row; those that are new \
+         have to pass it first"
+    ))
 }
 
 fn planned(name: &str, action: &str) -> PlannedService {
