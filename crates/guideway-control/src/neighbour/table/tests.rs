@@ -61,9 +61,9 @@ fn an_interface_is_down_while_it_does_not_run_and_when_it_is_gone_but_not_before
     assert!(!NeighbourTable::new(now).is_down(1));
     let mut table = table(now);
     assert!(!table.is_down(1) && !table.is_down(2));
-    table.handle(Event::Link { interface: 1, mac: Some(OWN), running: false }, now);
+    table.handle(Event::Link { interface: 1, link: link(false) }, now);
     assert!(table.is_down(1) && !table.is_down(2));
-    table.handle(Event::Link { interface: 1, mac: Some(OWN), running: true }, now);
+    table.handle(Event::Link { interface: 1, link: link(true) }, now);
     table.handle(Event::LinkGone { interface: 2 }, now);
     assert!(!table.is_down(1) && table.is_down(2));
 }
