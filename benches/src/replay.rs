@@ -110,7 +110,7 @@ fn service(name: &str, listen: Vec<Listen>, policy: Policy) -> ServiceSpec {
             source_entropy_bits: 0,
             gue_port: guideway_wire::gue::PORT,
             mtu: 1_600,
-            next_hop: NextHop { interface: 1, neighbour: [2; 6], own_mac: [4; 6] },
+            next_hop: NextHop { interface: 1, neighbour: [2; 6], own_mac: [4; 6], link_mtu: None },
         },
         quic_id: policy.quic().map(|_| u64::from(number)),
     };
