@@ -129,6 +129,8 @@ fn damaged_state_is_set_aside_and_named_and_the_daemon_starts() {
     }
     let kept = fs::read_to_string(bed.path("state/config.json.damaged-1")).unwrap();
     assert_eq!(kept, "{\"version\": 1, \"name\": \"gui");
+    // Their verdicts are lost, so nobody is in use until checks pass.
+    bed.serves();
     wait::until_true(LONG, "three backends", || bed.answers(20).len() == 3).unwrap();
     let status = bed.command("status");
     assert_eq!(status.status.code(), Some(1), "{}", status.stdout);
