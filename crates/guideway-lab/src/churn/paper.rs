@@ -59,16 +59,11 @@ pub fn run(settings: &Settings, execution: &Execution<'_>) -> Result<Report, Ref
         let random = Random::stream(!settings.seed, u64::from(run));
         Ok::<_, Refusal>(changed(&drains, backends, slots, random))
     })?;
-    let runs_of = |table: (u32, u32)| {
-        let place = tables.iter().position(|&other| other == table).unwrap_or_default();
-        shares.iter().skip(place * settings.runs as usize).take(settings.runs as usize)
-    };
     let mut pseudocode = Vec::new();
     for (which, &failed) in drains.iter().enumerate() {
-        for &(backends, slots) in &tables {
+        for (&(backends, slots), runs) in tables.iter().zip(shares.chunks(settings.runs as usize)) {
             let of = |share: fn(&Changed) -> f64| {
-                let runs = runs_of((backends, slots)).map(|run| share(&run[which]));
-                Estimate::of(runs).unwrap_or(Estimate::NOTHING)
+                Estimate::of(runs.iter().map(|run| share(&run[which]))).unwrap_or(Estimate::NOTHING)
             };
             let (moved, needless) = (of(|changed| changed.moved), of(|changed| changed.needless));
             pseudocode.push(Point { failed, backends, slots, moved, needless });
