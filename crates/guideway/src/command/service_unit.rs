@@ -42,6 +42,12 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     if !program.is_absolute() {
         return Err(Failure::usage("--program needs a whole path, as /usr/local/bin/guideway"));
     }
+    let given = args.interfaces.iter().chain(&args.more).map(String::as_str);
+    if let Some(broken) = garbled(given.chain(program.to_str())) {
+        return Err(Failure::usage(format!(
+            "{broken:?} has a character that ends or garbles a line of the unit; leave it out"
+        )));
+    }
     let mut words = vec![word(&program.to_string_lossy()), "run".into(), "--on-exit".into(), "keep".into()];
     for interface in &args.interfaces {
         words.extend(["--interface".into(), word(interface)]);
@@ -56,6 +62,11 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         }
     }
     Ok(Outcome::Ok)
+}
+
+/// The first that holds what a line of a unit cannot: a new line would begin a setting of its own.
+fn garbled<'a>(mut texts: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    texts.find(|text| text.contains(char::is_control))
 }
 
 /// A word of a command line of systemd: quoted, with what it would expand written twice.
@@ -78,6 +89,14 @@ mod tests {
     #[test]
     fn the_unit_runs_what_is_replaced() {
         assert_eq!(UNIT.lines().filter(|line| line.strip_prefix("ExecStart=") == Some(PACKAGED)).count(), 1);
+    }
+
+    #[test]
+    fn what_would_be_a_line_of_its_own_is_found() {
+        for bad in ["eth0\nExecStart=/bin/sh", "a\rb", "\u{1b}[1m"] {
+            assert_eq!(garbled(["eth0", bad].into_iter()), Some(bad));
+        }
+        assert_eq!(garbled(["eth0", "/a b\"c", "wörter"].into_iter()), None);
     }
 
     #[test]
