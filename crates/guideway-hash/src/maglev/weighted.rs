@@ -18,22 +18,31 @@ use super::{BuildError, Turns};
 /// are more backends of positive weight than slots, the first M of them take one each.
 ///
 /// Everything is integer arithmetic, so every machine gives the same turns. It takes O(N log N) time to prepare,
-/// O(1) a turn, and O(N) memory.
+/// O(1) a turn, and O(N) memory, or that of 16,384 turns where it is more.
 #[derive(Clone, Debug)]
 pub struct Weighted {
-    /// Backends that have turns left, in order.
+    /// Backends that have turns left after those of `turns`, in order.
     runners: Vec<Runner>,
     heaviest: u64,
-    /// The turns of the rounds from `base` on, as (round - base, backend), in order.
+    /// The turns of a stretch of rounds, as (round - `begin`, backend), in order. Never empty.
     turns: Vec<(u32, u32)>,
-    /// The same, backend by backend, before they are sorted by round.
+    /// The next of them.
+    at: usize,
+    /// The first round of the stretch.
+    begin: u32,
+    /// Its rounds.
+    stretch: u32,
+    /// How often the same turns come again after it.
+    repeats: u32,
+    /// The turns of a stretch, backend by backend, before they are sorted by round.
     drawn: Vec<(u32, u32)>,
     /// Per round of a stretch, where its turns go.
     places: Vec<u32>,
-    at: usize,
-    base: u32,
-    last: (u32, u32),
 }
+
+/// The longest period, in turns, that is kept to be repeated whatever the number of backends: read in order, it comes
+/// sooner than it could be worked out again, and it takes as much memory as a table of 65,537 slots.
+const LONG_PERIOD: u64 = 1 << 14;
 
 #[derive(Clone, Debug)]
 struct Runner {
@@ -76,52 +85,118 @@ impl Weighted {
                 weight,
             },
         ));
-        let room = 3 * runners.len();
+        // After so many rounds the same turns come again.
+        let shared = runners.iter().fold(heaviest, |shared, runner| gcd(shared, runner.weight));
+        let period = heaviest / shared;
+        let turns_of_period = sum(&runners) / u64::from(shared);
+        // The heaviest may be among those that own nothing, so rounds may be more than turns.
+        let kept = LONG_PERIOD.max(3 * runners.len() as u64);
+        let is_kept = turns_of_period.max(period.into()) <= kept;
+        let room = if is_kept { turns_of_period as usize } else { 0 }.max(3 * runners.len());
         let (mut turns, mut drawn, mut places) = (Vec::new(), Vec::new(), Vec::new());
         turns.try_reserve_exact(room).map_err(out_of_memory)?;
         drawn.try_reserve_exact(room).map_err(out_of_memory)?;
-        places.try_reserve_exact(runners.len() + 1).map_err(out_of_memory)?;
-        let mut this =
-            Self { runners, heaviest: heaviest.into(), turns, drawn, places, at: 0, base: 0, last: (0, 0) };
-        this.draw();
+        let rounds = if is_kept { period as usize } else { 0 }.max(runners.len());
+        places.try_reserve_exact(rounds + 1).map_err(out_of_memory)?;
+        let mut this = Self {
+            runners,
+            heaviest: heaviest.into(),
+            turns,
+            at: 0,
+            begin: 0,
+            stretch: 0,
+            repeats: 0,
+            drawn,
+            places,
+        };
+        if is_kept {
+            this.draw(period);
+            this.repeat(shared);
+        } else {
+            this.draw(this.one_turn_each());
+        }
         Ok(this)
     }
 
-    /// Puts the turns of the next rounds into `turns`: of as many rounds as give a backend about one turn.
+    /// Of how many rounds a backend takes about one turn: at most as many as there are backends, with three turns each.
+    fn one_turn_each(&self) -> u32 {
+        let backends = self.runners.len() as u64;
+        (backends * self.heaviest).div_ceil(sum(&self.runners)).min(backends) as u32
+    }
+
+    /// Puts the turns of the next so many rounds into `turns`.
     ///
-    /// The turns come out backend by backend and are sorted by round by counting, which keeps the backends of a
-    /// round in order. For k backends there are at most k rounds and 3k turns in a stretch.
-    fn draw(&mut self) {
-        self.turns.clear();
+    /// They come out backend by backend and are sorted by round by counting, which keeps the backends of a round in order.
+    fn draw(&mut self, stretch: u32) {
+        self.begin += self.stretch;
+        self.stretch = stretch;
         self.at = 0;
-        while self.turns.is_empty() && !self.runners.is_empty() {
-            let sum: u64 = self.runners.iter().map(|r| u64::from(r.weight)).sum();
-            let backends = self.runners.len() as u64;
-            let stretch = (backends * self.heaviest).div_ceil(sum).min(backends) as u32;
-            self.drawn.clear();
-            self.places.clear();
-            self.places.resize(stretch as usize + 1, 0);
-            for runner in &mut self.runners {
-                while runner.left > 0 && runner.round - self.base < stretch {
-                    let round = runner.round - self.base;
-                    self.drawn.push((round, runner.backend));
-                    self.places[round as usize + 1] += 1;
-                    runner.advance();
-                }
+        self.drawn.clear();
+        self.places.clear();
+        self.places.resize(stretch as usize + 1, 0);
+        for runner in &mut self.runners {
+            while runner.left > 0 && runner.round - self.begin < stretch {
+                let round = runner.round - self.begin;
+                self.drawn.push((round, runner.backend));
+                self.places[round as usize + 1] += 1;
+                runner.advance();
             }
-            for round in 1..self.places.len() {
-                self.places[round] += self.places[round - 1];
-            }
-            self.turns.resize(self.drawn.len(), (0, 0));
-            for &(round, backend) in &self.drawn {
-                let place = &mut self.places[round as usize];
-                self.turns[*place as usize] = (self.base + round, backend);
-                *place += 1;
-            }
-            self.base += stretch;
-            self.runners.retain(|runner| runner.left > 0);
+        }
+        for round in 1..self.places.len() {
+            self.places[round] += self.places[round - 1];
+        }
+        self.turns.clear();
+        self.turns.resize(self.drawn.len(), (0, 0));
+        for &(round, backend) in &self.drawn {
+            let place = &mut self.places[round as usize];
+            self.turns[*place as usize] = (round, backend);
+            *place += 1;
         }
     }
+
+    /// Has the period that was drawn come again as often as everybody has turns for a whole one left. `shared` divides
+    /// every weight, into the turns of a period.
+    fn repeat(&mut self, shared: u32) {
+        let whole = self.runners.iter().map(|runner| runner.left / (runner.weight / shared)).min();
+        self.repeats = whole.unwrap_or(0);
+        for runner in &mut self.runners {
+            runner.left -= self.repeats * (runner.weight / shared);
+            runner.round += self.repeats * self.stretch;
+        }
+    }
+
+    /// After the last of `turns`: the next ones.
+    #[cold]
+    fn go_on(&mut self) {
+        self.at = 0;
+        if self.repeats > 0 {
+            self.repeats -= 1;
+            self.begin += self.stretch;
+            return;
+        }
+        let last = self.turns.last().copied();
+        self.runners.retain(|runner| runner.left > 0);
+        while !self.runners.is_empty() {
+            self.draw(self.one_turn_each());
+            if !self.turns.is_empty() {
+                return;
+            }
+        }
+        // Past the last turn of the table the last backend goes on, so that asking too often is harmless.
+        self.turns.clear();
+        self.turns.extend(last);
+    }
+}
+
+fn sum(runners: &[Runner]) -> u64 {
+    runners.iter().map(|runner| u64::from(runner.weight)).sum()
+}
+
+fn gcd(mut a: u32, mut b: u32) -> u32 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 impl Runner {
@@ -141,19 +216,17 @@ impl Runner {
 impl Turns for Weighted {
     #[inline]
     fn next(&mut self) -> u32 {
-        if self.at == self.turns.len() {
-            self.draw();
+        if self.at >= self.turns.len() {
+            self.go_on();
         }
-        // Past the last turn of the table the last backend goes on, so that asking too often is harmless.
-        if let Some(&turn) = self.turns.get(self.at) {
-            self.last = turn;
-            self.at += 1;
-        }
-        self.last.1
+        let turn = self.turns.get(self.at);
+        self.at += 1;
+        turn.map_or(0, |&(_, backend)| backend)
     }
 
     fn round(&self) -> Option<u32> {
-        Some(self.last.0)
+        let (round, _) = self.turns.get(self.at.checked_sub(1)?)?;
+        Some(self.begin + round)
     }
 }
 
@@ -244,7 +317,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn turns_follow_the_credits(size in 1_u32..400, weights in prop::collection::vec(0_u32..60, 1..30)) {
+        fn turns_follow_the_credits(
+            size in prop_oneof![1_u32..400, 1_000_u32..40_000],
+            weights in prop_oneof![
+                prop::collection::vec(0_u32..60, 1..30),
+                prop::collection::vec((1_u32..5).prop_map(|weight| 25 * weight), 1..8),
+                prop::collection::vec(1_u32..20_000, 1..4),
+            ],
+        ) {
             prop_assume!(weights.iter().any(|&w| w > 0));
             let mut turns = Weighted::new(size, &weights).unwrap();
             for (round, backend) in by_the_book(size, &weights) {
@@ -289,6 +369,7 @@ mod tests {
     #[test]
     fn with_fewer_slots_than_backends_the_first_take_one_each() {
         assert_eq!(counts(3, &[0, 9, 1, 1, 5]), [0, 1, 1, 1, 0]);
+        assert_eq!(counts(2, &[1, 1, u32::MAX]), [1, 1, 0]);
         assert_eq!(Weighted::new(3, &[0, 0]).err(), Some(BuildError::NoEligibleBackend));
         assert_eq!(Weighted::new(0, &[1]).err(), Some(BuildError::NoSlots));
     }
