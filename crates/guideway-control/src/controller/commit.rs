@@ -240,8 +240,7 @@ impl<E: Engine> Controller<E> {
                 .filter_map(|&local| members[usize::from(local)].as_ref())
                 .map(|member| (member.spec.identity.as_str(), member.spec.weight))
                 .collect();
-            let owners = table::owners(spec.table.rule, seed, size, &candidates).map_err(failed)?;
-            owners.into_iter().map(|place| eligible[place as usize]).collect()
+            table::owners(spec.table.rule, seed, size, &candidates, &eligible).map_err(failed)?
         };
         Ok(Plan { members, eligible, last_resort, owners, size: size.get(), seed, resize_waits })
     }

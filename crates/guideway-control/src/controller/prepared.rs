@@ -210,19 +210,14 @@ impl<E: Engine> Controller<E> {
             return change;
         };
         let (engine, now) = (&self.engine, self.engine.now_seconds());
-        let moves = update.shares.moves(held, &update.owners, update.seed);
-        (change.moved, change.needless) = (moves.moved, moves.needless);
-        held.churn.moved += u64::from(moves.moved);
-        held.churn.needless += u64::from(moves.needless);
+        let moves;
         if let Some(table) = update.new_table {
+            moves = update.shares.moves(held, &update.owners, update.seed);
             flip(engine, held, table, update.seed, &update.owners, now);
         } else {
-            for (slot, &owner) in update.owners.iter().enumerate() {
-                let slot = slot as u32;
-                let before = held.slot(slot);
-                if before.current() == owner {
-                    continue;
-                }
+            let changed: Vec<_> = held.changed(&update.owners).collect();
+            moves = update.shares.count(changed.iter().copied());
+            for (slot, before, owner) in changed {
                 let settled_on_nobody = before.is_settled() && before.current() == NO_BACKEND;
                 if settled_on_nobody && held.prior.is_none() {
                     // No flow can be on a backend of a slot that had none.
@@ -232,13 +227,16 @@ impl<E: Engine> Controller<E> {
                     held.unsettled.insert(slot, held.table.len, now);
                 }
             }
-            if change.moved > 0 {
+            if moves.moved > 0 {
                 held.generation = held.generation.wrapping_add(1);
                 if let Some(record) = engine.service(held.id) {
                     record.set_active(held.active());
                 }
             }
         }
+        (change.moved, change.needless) = (moves.moved, moves.needless);
+        held.churn.moved += u64::from(moves.moved);
+        held.churn.needless += u64::from(moves.needless);
         change.generation = held.generation;
         held.counted = Counted::default();
         store_records(engine, held);

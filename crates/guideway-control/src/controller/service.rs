@@ -142,6 +142,24 @@ impl Held {
         }
     }
 
+    /// The slots of the active table to which `owners` gives another owner, each with what it holds and who takes it.
+    pub(crate) fn changed<'a>(&'a self, owners: &'a [u16]) -> impl Iterator<Item = (u32, Slot, u16)> + 'a {
+        // Most keep theirs, so several are compared at once.
+        const ABREAST: usize = 16;
+        let abreast = self.words.chunks(ABREAST).zip(owners.chunks(ABREAST));
+        let changed = |(words, owners): &(&[Slot], &[u16])| {
+            words
+                .iter()
+                .zip(*owners)
+                .fold(false, |changed, (word, owner)| changed | (word.current() != *owner))
+        };
+        let changed = (0..).step_by(ABREAST).zip(abreast).filter(move |(_, abreast)| changed(abreast));
+        let one_by_one = changed.flat_map(|(first, (words, owners))| {
+            (first..).zip(words.iter().zip(owners)).map(|(slot, (word, owner))| (slot, *word, *owner))
+        });
+        one_by_one.filter(|(_, word, owner)| word.current() != *owner)
+    }
+
     /// The wanted member with this identity.
     pub(crate) fn named(&self, backend: &str) -> Option<(u16, &Member)> {
         self.members.iter().enumerate().find_map(|(local, member)| {

@@ -1,6 +1,6 @@
 //! What a change moves: slots that change their owner, and those of them for which nothing asked.
 
-use guideway_forward::record::NO_BACKEND;
+use guideway_forward::record::{NO_BACKEND, Slot};
 
 use super::member::Member;
 use super::service::Held;
@@ -30,14 +30,19 @@ impl Shares {
 
     /// What moves when the service's table makes place for one with these owners.
     pub(super) fn moves(&self, held: &Held, owners: &[u16], seed: u64) -> Moves {
-        let present = || held.words.iter().map(|slot| slot.current());
         if held.is_replaced_by(owners.len() as u32, seed) {
-            return self.moves_between(&Owned::of(present()), &Owned::of(owners.iter().copied()));
+            let present = held.words.iter().map(|slot| slot.current());
+            return self.moves_between(&Owned::of(present), &Owned::of(owners.iter().copied()));
         }
+        self.count(held.changed(owners))
+    }
+
+    /// Of these slots of one table, each with what it holds and who takes it.
+    pub(super) fn count(&self, changed: impl Iterator<Item = (u32, Slot, u16)>) -> Moves {
         let mut moves = Moves::default();
-        for (old, &new) in present().zip(owners).filter(|(old, new)| old != *new) {
+        for (_, old, new) in changed {
             moves.moved += 1;
-            moves.needless += u32::from(self.gives(old) && self.takes_needlessly(new));
+            moves.needless += u32::from(self.gives(old.current()) && self.takes_needlessly(new));
         }
         moves
     }

@@ -1,7 +1,9 @@
 //! Who owns which slot: from eligible backends to a list of owners.
 
+use guideway_forward::record::NO_BACKEND;
 use guideway_hash::maglev::{BuildError, MaglevBuilder};
 use guideway_hash::policy::{Balancer, Candidate, Policy, ReconcileError, RendezvousTable};
+use guideway_hash::table::Slots;
 use guideway_hash::{NativeHasher, TableSize};
 
 use super::spec::{TableRule, TableSizeSpec, TableSpec};
@@ -29,17 +31,24 @@ pub(crate) fn size(spec: &TableSpec, backends: usize) -> Result<TableSize, Table
     })
 }
 
-/// The owners of `size` slots, each an index into `eligible` (identity and weight, weights positive, none twice).
+/// The owners of `size` slots by their names: `names[i]` is that of `eligible[i]` (identity and weight, weights positive,
+/// none twice).
 pub(crate) fn owners(
     rule: TableRule,
     seed: u64,
     size: TableSize,
     eligible: &[(&str, u32)],
-) -> Result<Vec<u32>, TableError> {
+    names: &[u16],
+) -> Result<Vec<u16>, TableError> {
     let hasher = NativeHasher::new(seed);
+    let named = |place: usize| names.get(place).copied().unwrap_or(NO_BACKEND);
     match rule {
         TableRule::Maglev => {
-            Ok(MaglevBuilder::new().size(size).hasher(hasher).build(eligible)?.iter().collect())
+            let table = MaglevBuilder::new().size(size).hasher(hasher).build(eligible)?;
+            Ok(match table.slots() {
+                Slots::U16(places) => places.iter().map(|&place| named(place.into())).collect(),
+                Slots::U32(places) => places.iter().map(|&place| named(place as usize)).collect(),
+            })
         }
         TableRule::Rendezvous => {
             let mut table = Balancer::with_hasher(RendezvousTable::new(size), hasher);
@@ -49,9 +58,7 @@ pub(crate) fn owners(
                 .collect();
             table.reconcile(&candidates)?;
             // The table is committed, so every hash has an owner; a slot number is its own remainder.
-            Ok((0..u64::from(size.get()))
-                .map(|slot| table.pick_hash(slot).map_or(0, |place| place as u32))
-                .collect())
+            Ok((0..u64::from(size.get())).map(|slot| named(table.pick_hash(slot).unwrap_or(0))).collect())
         }
     }
 }
