@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::beats::Beats;
 use super::check::{Check, Wanted, Way, Who};
 use super::machine::{Machine, Thresholds, Verdict};
 use super::marks::{Marks, ProbeTunnel};
@@ -12,6 +13,7 @@ use super::pace::{self, Dice};
 use super::ramp::Ramp;
 use super::round::{self, Answer, Fault, Finding, Leg, LegResult, Outcome, Round, RoundId};
 use super::snapshot::{Saved, Snapshot};
+use super::subjects::{Subject, SubjectId, Subjects};
 
 /// How much later than its time-out a round may be reported; then it counts as timed out.
 const REPORT_GRACE: Duration = Duration::from_millis(100);
@@ -22,9 +24,9 @@ pub struct Board {
     seed: u64,
     streams: BTreeMap<u64, Stream>,
     by_check: HashMap<Arc<Check>, u64>,
-    subjects: BTreeMap<Who, Subject>,
+    subjects: Subjects,
     /// When which stream begins a round, or gives one up.
-    queue: BTreeSet<(Instant, u64)>,
+    queue: Beats,
     ramps: Ramps,
     marks: Marks,
     streams_begun: u64,
@@ -37,7 +39,10 @@ pub struct Board {
 #[derive(Debug)]
 struct Stream {
     check: Arc<Check>,
-    subjects: BTreeSet<Who>,
+    /// In the order of their names.
+    subjects: Vec<SubjectId>,
+    /// The outcome that changes nothing of any of them, however often it comes: so it is with nearly every round.
+    settled: Option<bool>,
     dice: Dice,
     rounds: u64,
     /// The round under way, and when it began.
@@ -48,20 +53,6 @@ struct Stream {
     /// Whether the last round could not be asked, and so tells nothing.
     impossible: bool,
     finding: Option<Finding>,
-}
-
-/// A backend of a service.
-#[derive(Debug)]
-struct Subject {
-    stream: u64,
-    address: IpAddr,
-    thresholds: Thresholds,
-    slow_start: Duration,
-    machine: Machine,
-    since: Instant,
-    ramp: Option<(Ramp, Instant)>,
-    /// What decided the present verdict.
-    because: Option<String>,
 }
 
 /// A verdict changed.
@@ -116,8 +107,8 @@ impl Board {
             seed,
             streams: BTreeMap::new(),
             by_check: HashMap::new(),
-            subjects: BTreeMap::new(),
-            queue: BTreeSet::new(),
+            subjects: Subjects::default(),
+            queue: Beats::default(),
             ramps: BTreeSet::new(),
             marks: Marks::default(),
             streams_begun: 0,
@@ -136,22 +127,24 @@ impl Board {
     /// Checks what is wanted from now on, and nothing else. A backend that keeps name and address keeps its verdict,
     /// whatever became of its check; one that joins a check which others share takes their verdict.
     pub fn follow(&mut self, wanted: impl IntoIterator<Item = Wanted>, now: Instant) {
-        let mut gone: BTreeSet<Who> = self.subjects.keys().cloned().collect();
+        let mut gone: BTreeSet<SubjectId> = self.subjects.ids().collect();
         let (known, new): (Vec<_>, Vec<_>) =
             wanted.into_iter().partition(|wanted| self.knows(&wanted.who, wanted.check.address));
         // Newcomers last, so that whose verdict they may take does not depend on the order.
         for wanted in known.into_iter().chain(new) {
-            gone.remove(&wanted.who);
+            if let Some(id) = self.subjects.id(&wanted.who) {
+                gone.remove(&id);
+            }
             self.follow_one(wanted, now);
         }
-        for who in gone {
-            self.forget(&who);
+        for id in gone {
+            self.forget(id);
         }
         self.remembered = HashMap::new();
     }
 
     fn knows(&self, who: &Who, address: IpAddr) -> bool {
-        let subject = self.subjects.get(who).map(|subject| subject.address);
+        let subject = self.subjects.named(who).map(|subject| subject.address);
         let saved = self.remembered.get(who).map(|saved| saved.address);
         subject == Some(address) || saved == Some(address)
     }
@@ -159,20 +152,28 @@ impl Board {
     fn follow_one(&mut self, wanted: Wanted, now: Instant) {
         let Wanted { who, check, thresholds, slow_start } = wanted;
         let address = check.address;
-        if self.subjects.get(&who).is_some_and(|subject| subject.address != address) {
-            self.forget(&who);
+        let mut known = self.subjects.id(&who);
+        if let Some(id) = known
+            && self.subjects.of(id).is_some_and(|subject| subject.address != address)
+        {
+            self.forget(id);
+            known = None;
         }
-        let stream = self.join(check, &who, now);
-        if let Some(subject) = self.subjects.get_mut(&who) {
+        let stream = self.stream(check, now);
+        if let Some(id) = known
+            && let Some(subject) = self.subjects.of_mut(id)
+        {
             let before = std::mem::replace(&mut subject.stream, stream);
             subject.thresholds = thresholds;
             subject.slow_start = slow_start;
             if before != stream {
-                self.leave(before, &who);
+                self.join(stream, id);
+                self.leave(before, id);
             }
             return;
         }
         let mut subject = Subject {
+            who: Arc::new(who),
             stream,
             address,
             thresholds,
@@ -182,34 +183,42 @@ impl Board {
             ramp: None,
             because: None,
         };
-        let saved = self.remembered.remove(&who).filter(|saved| saved.address == address);
+        let saved = self.remembered.remove(&*subject.who).filter(|saved| saved.address == address);
+        let mut ramp = None;
         if let Some(saved) = saved {
             subject.machine = saved.machine;
             subject.since = now.checked_sub(saved.age() + self.away).unwrap_or(now);
-            subject.because = saved.because.clone();
-            let ramp = saved.ramp().and_then(|over| Ramp::resume(now, slow_start, over + self.away));
-            set_ramp(&mut self.ramps, &who, &mut subject, ramp, now);
+            ramp = saved.ramp().and_then(|over| Ramp::resume(now, slow_start, over + self.away));
+            subject.because = saved.because;
         } else if let Some(sibling) = self.sibling(stream, thresholds) {
             subject.machine = sibling.machine;
             subject.because = sibling.because.clone();
         }
-        self.subjects.insert(who, subject);
+        let id = self.subjects.insert(subject);
+        self.join(stream, id);
+        if let Some(subject) = self.subjects.of_mut(id) {
+            set_ramp(&mut self.ramps, id, subject, ramp, now);
+        }
     }
 
     /// Takes a backend that has never passed, as far as is known here, for one that is up: it was serving when this board
     /// was made. Its checks decide from now on.
     pub fn presume_up(&mut self, who: &Who, now: Instant) {
-        let Some(subject) = self.subjects.get_mut(who) else { return };
+        let Some(id) = self.subjects.id(who) else { return };
+        let Some(subject) = self.subjects.of_mut(id) else { return };
         if subject.machine.verdict() == Verdict::NeverPassed {
             subject.machine.step(true, Thresholds { rise: 1, ..subject.thresholds });
             subject.since = now;
             subject.because = Some("it was serving when the checks began".to_owned());
+            if let Some(stream) = self.streams.get_mut(&subject.stream) {
+                stream.settled = None;
+            }
         }
     }
 
     /// When something is due next.
     pub fn next_due(&self) -> Option<Instant> {
-        let round = self.queue.first().map(|&(at, _)| at);
+        let round = self.queue.first();
         let ramp = self.ramps.first().map(|&(at, _)| at);
         round.into_iter().chain(ramp).min()
     }
@@ -217,31 +226,27 @@ impl Board {
     /// Does what is due.
     pub fn advance(&mut self, now: Instant) -> Advanced {
         let mut advanced = Advanced::default();
-        while let Some(&(at, id)) = self.queue.first()
-            && at <= now
-        {
-            let Some(stream) = self.streams.get_mut(&id) else {
-                self.queue.pop_first();
-                continue;
-            };
-            if let Some((_, legs)) = &stream.asking {
-                let fault = Fault::Overdue { limit: stream.check.timeout };
-                let results = vec![Err(fault); legs.len()];
-                advanced.changes.extend(self.conclude(id, &results, now));
-            } else {
-                advanced.rounds.extend(self.begin(id, now));
+        while let Some(due) = self.queue.pop(now) {
+            for id in due {
+                let Some(stream) = self.streams.get(&id) else { continue };
+                if let Some((_, legs)) = &stream.asking {
+                    let fault = Fault::Overdue { limit: stream.check.timeout };
+                    let results = vec![Err(fault); legs.len()];
+                    advanced.changes.extend(self.conclude(id, &results, now));
+                } else {
+                    advanced.rounds.extend(self.begin(id, now));
+                }
             }
         }
-        while let Some((at, who)) = self.ramps.first().cloned()
+        while let Some(&(at, id)) = self.ramps.first()
             && at <= now
         {
             self.ramps.pop_first();
-            if let Some(mut subject) = self.subjects.remove(&who) {
+            if let Some(subject) = self.subjects.of_mut(id) {
                 let ramp = subject.ramp.take().map(|(ramp, _)| ramp);
-                set_ramp(&mut self.ramps, &who, &mut subject, ramp, now);
-                self.subjects.insert(who.clone(), subject);
+                set_ramp(&mut self.ramps, id, subject, ramp, now);
+                advanced.ramped.insert(subject.who.service.clone());
             }
-            advanced.ramped.insert(who.service);
         }
         advanced
     }
@@ -262,32 +267,34 @@ impl Board {
     pub fn is_new(&self) -> bool {
         let asked = |stream| self.streams.get(stream).is_some_and(|stream: &Stream| stream.finding.is_some());
         self.subjects
-            .values()
+            .iter()
             .any(|subject| subject.machine.verdict() == Verdict::NeverPassed && !asked(&subject.stream))
     }
 
     /// The verdict on a backend; `None` where nothing checks it.
     pub fn verdict(&self, who: &Who) -> Option<Verdict> {
-        Some(self.subjects.get(who)?.machine.verdict())
+        Some(self.subjects.named(who)?.machine.verdict())
     }
 
     /// Every verdict, those on backends that left and are still checked included.
     pub fn verdicts(&self) -> impl Iterator<Item = (&Who, Verdict)> {
-        self.subjects.iter().map(|(who, subject)| (who, subject.machine.verdict()))
+        self.subjects.iter().map(|subject| (&*subject.who, subject.machine.verdict()))
     }
 
     /// What decided the verdict on a backend, if anything did.
     pub fn because(&self, who: &Who) -> Option<&str> {
-        self.subjects.get(who)?.because.as_deref()
+        self.subjects.named(who)?.because.as_deref()
     }
 
     /// Those whose check could not be made when that was tried last, with what was found then: their verdicts stay as they
     /// are.
     pub fn impossible(&self) -> impl Iterator<Item = (&Who, &Finding)> {
-        self.streams
-            .values()
-            .filter(|stream| stream.impossible)
-            .flat_map(|stream| stream.subjects.iter().filter_map(|who| Some((who, stream.finding.as_ref()?))))
+        let streams = self.streams.values().filter(|stream| stream.impossible);
+        let findings = streams.filter_map(|stream| Some((stream, stream.finding.as_ref()?)));
+        findings.flat_map(|(stream, finding)| {
+            let subjects = stream.subjects.iter().filter_map(|&id| self.subjects.of(id));
+            subjects.map(move |subject| (&*subject.who, finding))
+        })
     }
 
     /// Whether any backend starts slowly.
@@ -297,12 +304,12 @@ impl Board {
 
     /// The step of a backend's slow start, from 1 to [`RAMP_STEPS`](super::RAMP_STEPS); `None` at its full weight.
     pub fn ramp_step(&self, who: &Who, now: Instant) -> Option<u32> {
-        self.subjects.get(who)?.ramp.and_then(|(ramp, _)| ramp.step(now))
+        self.subjects.named(who)?.ramp.and_then(|(ramp, _)| ramp.step(now))
     }
 
     /// A backend's health; `None` where nothing checks it.
     pub fn status(&self, who: &Who, now: Instant) -> Option<Status> {
-        let subject = self.subjects.get(who)?;
+        let subject = self.subjects.named(who)?;
         Some(Status {
             verdict: subject.machine.verdict(),
             since: subject.since,
@@ -326,7 +333,8 @@ impl Board {
 
     /// What a restart must not forget.
     pub fn snapshot(&self, now: Instant) -> Snapshot {
-        let backends = self.subjects.iter().map(|(who, subject)| {
+        let backends = self.subjects.iter().map(|subject| {
+            let who = &subject.who;
             let ramp = subject.ramp.map(|(ramp, _)| ramp.elapsed(now));
             let age = now.saturating_duration_since(subject.since);
             Saved::new(who, subject.address, subject.machine, age, ramp, subject.because.clone())
@@ -353,7 +361,8 @@ impl Board {
         stream.rounds += 1;
         stream.asking = Some((now, legs.clone()));
         let number = stream.rounds;
-        self.reschedule(id, now + check.timeout + REPORT_GRACE);
+        let given_up = self.queue.not_before(now + check.timeout + REPORT_GRACE, check.interval);
+        self.reschedule(id, given_up);
         Some(Round { id: RoundId { stream: id, number }, check, legs })
     }
 
@@ -361,67 +370,72 @@ impl Board {
         let Some(stream) = self.streams.get_mut(&id) else { return Vec::new() };
         let Some((began, legs)) = stream.asking.take() else { return Vec::new() };
         let finding = Finding::new(&legs, results, now);
-        let outcome = round::outcome(&legs, results);
+        let judged = match round::outcome(&legs, results) {
+            Outcome::Passed => Some(true),
+            Outcome::Failed => Some(false),
+            Outcome::Nothing => None,
+        };
         stream.tunnel_failed = legs
             .iter()
             .zip(results)
             .any(|(leg, result)| leg.way.is_tunnel() && matches!(result, Err(fault) if !fault.is_local()));
-        stream.impossible = outcome == Outcome::Nothing;
-        stream.finding = Some(finding.clone());
-        let subjects = std::mem::take(&mut stream.subjects);
+        stream.impossible = judged.is_none();
         let mut changes = Vec::new();
         let mut deciding = None;
-        for who in &subjects {
-            let Some(subject) = self.subjects.get_mut(who) else { continue };
-            if outcome != Outcome::Nothing {
-                changes.extend(step(&mut self.ramps, who, subject, outcome == Outcome::Passed, &finding));
+        if stream.settled.is_none() || judged.is_some_and(|passed| stream.settled != Some(passed)) {
+            let mut settled = judged;
+            for &id in &stream.subjects {
+                let Some(subject) = self.subjects.of_mut(id) else { continue };
+                if let Some(passed) = judged {
+                    changes.extend(step(&mut self.ramps, id, subject, passed, &finding));
+                    settled = settled.filter(|&passed| subject.machine.is_settled(passed));
+                }
+                if subject.machine.row() > 0 {
+                    let needed = subject.machine.needed(subject.thresholds);
+                    deciding = Some(deciding.map_or(needed, |least: u16| least.min(needed)));
+                }
             }
-            if subject.machine.row() > 0 {
-                let needed = subject.machine.needed(subject.thresholds);
-                deciding = Some(deciding.map_or(needed, |least: u16| least.min(needed)));
-            }
+            stream.settled = settled;
         }
-        if let Some(stream) = self.streams.get_mut(&id) {
-            stream.subjects = subjects;
-            let check = &stream.check;
-            let gap = pace::gap(&mut stream.dice, check.interval, check.timeout, deciding);
-            self.reschedule(id, (began + gap).max(now));
-        }
+        stream.finding = Some(finding);
+        let check = &stream.check;
+        let gap = pace::gap(&mut stream.dice, check.interval, check.timeout, deciding);
+        // No nearer to the one before than its time-out, whatever the beat.
+        let due = self.queue.not_after(began + gap, check.interval).max(began + check.timeout).max(now);
+        self.reschedule(id, due);
         changes
     }
 
     fn reschedule(&mut self, id: u64, at: Instant) {
         if let Some(stream) = self.streams.get_mut(&id) {
-            self.queue.remove(&(stream.due, id));
+            self.queue.remove(stream.due, id);
             stream.due = at;
-            self.queue.insert((at, id));
+            self.queue.insert(at, id);
         }
     }
 
-    /// The stream of a check, begun if need be, with one more backend that listens to it.
-    fn join(&mut self, check: Check, who: &Who, now: Instant) -> u64 {
+    /// The stream of a check, begun if need be.
+    fn stream(&mut self, check: Check, now: Instant) -> u64 {
         if let Some(&id) = self.by_check.get(&check) {
-            if let Some(stream) = self.streams.get_mut(&id) {
-                stream.subjects.insert(who.clone());
-            }
             return id;
         }
         let id = self.streams_begun;
         self.streams_begun += 1;
         // Far apart, so that no two streams throw the same dice.
         let mut dice = Dice::new(self.seed ^ id.wrapping_mul(0xd6e8_feb8_6659_fd93));
-        let due = now + pace::first(&mut dice, check.interval);
+        let first = now + pace::first(&mut dice, check.interval);
+        let due = self.queue.not_after(first, check.interval).max(now);
         for tunnel in tunnels(&check) {
             // Without a mark left, the leg reports that it cannot be asked.
             let _ = self.marks.take(tunnel);
         }
         let check = Arc::new(check);
         self.by_check.insert(Arc::clone(&check), id);
-        self.queue.insert((due, id));
-        let subjects = BTreeSet::from([who.clone()]);
+        self.queue.insert(due, id);
         let stream = Stream {
             check,
-            subjects,
+            subjects: Vec::new(),
+            settled: None,
             dice,
             rounds: 0,
             asking: None,
@@ -434,14 +448,30 @@ impl Board {
         id
     }
 
-    fn leave(&mut self, id: u64, who: &Who) {
+    /// One more backend listens to a stream.
+    fn join(&mut self, stream: u64, id: SubjectId) {
+        let (Some(stream), Some(subject)) = (self.streams.get_mut(&stream), self.subjects.of(id)) else {
+            return;
+        };
+        if let Err(place) = self.subjects.place(&stream.subjects, &subject.who) {
+            stream.subjects.insert(place, id);
+        }
+        stream.settled = None;
+    }
+
+    /// One backend less listens to a stream, which ends with the last.
+    fn leave(&mut self, id: u64, subject: SubjectId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        stream.subjects.remove(who);
+        if let Some(subject) = self.subjects.of(subject)
+            && let Ok(place) = self.subjects.place(&stream.subjects, &subject.who)
+        {
+            stream.subjects.remove(place);
+        }
         if !stream.subjects.is_empty() {
             return;
         }
         if let Some(stream) = self.streams.remove(&id) {
-            self.queue.remove(&(stream.due, id));
+            self.queue.remove(stream.due, id);
             self.by_check.remove(&stream.check);
             for tunnel in tunnels(&stream.check) {
                 self.marks.give_back(tunnel);
@@ -449,12 +479,12 @@ impl Board {
         }
     }
 
-    fn forget(&mut self, who: &Who) {
-        if let Some(mut subject) = self.subjects.remove(who) {
-            let now = subject.since;
-            set_ramp(&mut self.ramps, who, &mut subject, None, now);
-            self.leave(subject.stream, who);
-        }
+    fn forget(&mut self, id: SubjectId) {
+        let Some(subject) = self.subjects.of_mut(id) else { return };
+        let (stream, now) = (subject.stream, subject.since);
+        set_ramp(&mut self.ramps, id, subject, None, now);
+        self.leave(stream, id);
+        self.subjects.remove(id);
     }
 
     /// Another backend on the same stream that is judged alike: the same question has the same answer.
@@ -462,18 +492,18 @@ impl Board {
         let subjects = &self.streams.get(&stream)?.subjects;
         subjects
             .iter()
-            .filter_map(|who| self.subjects.get(who))
+            .filter_map(|&id| self.subjects.of(id))
             .find(|subject| subject.thresholds == thresholds)
     }
 }
 
 /// When which ramp takes its next step.
-type Ramps = BTreeSet<(Instant, Who)>;
+type Ramps = BTreeSet<(Instant, SubjectId)>;
 
 /// Takes what a round found of a backend; the change of its verdict, if that changes.
 fn step(
     ramps: &mut Ramps,
-    who: &Who,
+    id: SubjectId,
     subject: &mut Subject,
     passed: bool,
     finding: &Finding,
@@ -488,9 +518,9 @@ fn step(
     // A newcomer joins with its whole weight: at a cold start all are newcomers.
     let ramp =
         if (from, to) == (Verdict::Down, Verdict::Up) { Ramp::begin(now, subject.slow_start) } else { None };
-    set_ramp(ramps, who, subject, ramp, now);
+    set_ramp(ramps, id, subject, ramp, now);
     Some(Change {
-        who: who.clone(),
+        who: Who::clone(&subject.who),
         from,
         to,
         finding: finding.clone(),
@@ -498,14 +528,14 @@ fn step(
     })
 }
 
-fn set_ramp(ramps: &mut Ramps, who: &Who, subject: &mut Subject, ramp: Option<Ramp>, now: Instant) {
+fn set_ramp(ramps: &mut Ramps, id: SubjectId, subject: &mut Subject, ramp: Option<Ramp>, now: Instant) {
     if let Some((_, at)) = subject.ramp.take() {
-        ramps.remove(&(at, who.clone()));
+        ramps.remove(&(at, id));
     }
     if let Some(ramp) = ramp.filter(|ramp| ramp.step(now).is_some()) {
         let at = ramp.next(now);
         subject.ramp = Some((ramp, at));
-        ramps.insert((at, who.clone()));
+        ramps.insert((at, id));
     }
 }
 

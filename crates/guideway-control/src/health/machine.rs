@@ -98,6 +98,13 @@ impl Machine {
         true
     }
 
+    /// Whether results of this kind change nothing any more, however many come.
+    pub fn is_settled(&self, passed: bool) -> bool {
+        let is_up = self.verdict == Verdict::Up;
+        let is_steady = !is_up || (self.steady == STEADY_RESULTS && self.quick_falls == 0);
+        passed == is_up && self.row == 0 && is_steady
+    }
+
     /// What the checks say.
     pub fn verdict(&self) -> Verdict {
         self.verdict
@@ -287,6 +294,23 @@ mod tests {
                 prop_assert_eq!(machine.verdict(), expected);
                 prop_assert!(machine.row() < machine.needed(thresholds));
             }
+        }
+
+        #[test]
+        fn what_is_settled_stays_as_it_is_and_enough_results_settle_it(
+            history in histories(), rise in 1_u8..=100, fall in 1_u8..=100, kind in any::<bool>(),
+        ) {
+            let thresholds = Thresholds { rise, fall };
+            let mut machine = Machine::new();
+            for &passed in &history {
+                machine.step(passed, thresholds);
+                let mut next = machine;
+                next.step(kind, thresholds);
+                prop_assert_eq!(machine.is_settled(kind), next == machine);
+            }
+            let most = machine.needed(thresholds) + u16::from(STEADY_RESULTS) + 1;
+            (0..most).for_each(|_| { machine.step(kind, thresholds); });
+            prop_assert!(machine.is_settled(kind) && !machine.is_settled(!kind));
         }
 
         #[test]

@@ -9,6 +9,7 @@
 //! A check through the tunnel that failed is asked directly as well from the next round on, until it passes, only to
 //! say which of the two ways is broken.
 
+mod beats;
 mod board;
 mod check;
 mod from_config;
@@ -19,6 +20,7 @@ pub mod probe;
 mod ramp;
 mod round;
 mod snapshot;
+mod subjects;
 #[cfg(test)]
 mod tests;
 

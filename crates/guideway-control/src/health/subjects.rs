@@ -1,0 +1,89 @@
+//! Backends whose health is followed, by name and by number: thousands of rounds a second look them up by number.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::check::Who;
+use super::machine::{Machine, Thresholds};
+use super::ramp::Ramp;
+
+/// A backend of a service.
+#[derive(Debug)]
+pub(super) struct Subject {
+    pub(super) who: Arc<Who>,
+    pub(super) stream: u64,
+    pub(super) address: IpAddr,
+    pub(super) thresholds: Thresholds,
+    pub(super) slow_start: Duration,
+    pub(super) machine: Machine,
+    pub(super) since: Instant,
+    pub(super) ramp: Option<(Ramp, Instant)>,
+    /// What decided the present verdict.
+    pub(super) because: Option<String>,
+}
+
+/// The number of a subject, as long as it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct SubjectId(u32);
+
+/// All subjects.
+#[derive(Debug, Default)]
+pub(super) struct Subjects {
+    by_who: BTreeMap<Arc<Who>, SubjectId>,
+    all: Vec<Option<Subject>>,
+    free: Vec<SubjectId>,
+}
+
+impl Subjects {
+    pub(super) fn id(&self, who: &Who) -> Option<SubjectId> {
+        self.by_who.get(who).copied()
+    }
+
+    pub(super) fn of(&self, id: SubjectId) -> Option<&Subject> {
+        self.all.get(id.0 as usize)?.as_ref()
+    }
+
+    pub(super) fn of_mut(&mut self, id: SubjectId) -> Option<&mut Subject> {
+        self.all.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    pub(super) fn named(&self, who: &Who) -> Option<&Subject> {
+        self.of(self.id(who)?)
+    }
+
+    /// Adds one that is not there yet.
+    pub(super) fn insert(&mut self, subject: Subject) -> SubjectId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.all.push(None);
+            // A configuration has some hundred thousand backends at most.
+            SubjectId(self.all.len() as u32 - 1)
+        });
+        self.by_who.insert(Arc::clone(&subject.who), id);
+        self.all[id.0 as usize] = Some(subject);
+        id
+    }
+
+    pub(super) fn remove(&mut self, id: SubjectId) -> Option<Subject> {
+        let subject = self.all.get_mut(id.0 as usize)?.take()?;
+        self.by_who.remove(&subject.who);
+        self.free.push(id);
+        Some(subject)
+    }
+
+    /// In the order of their names.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Subject> {
+        self.by_who.values().filter_map(|&id| self.of(id))
+    }
+
+    /// Numbers, in the order of the names.
+    pub(super) fn ids(&self) -> impl Iterator<Item = SubjectId> {
+        self.by_who.values().copied()
+    }
+
+    /// Where one with this name is, or belongs, among some that are in the order of their names.
+    pub(super) fn place(&self, among: &[SubjectId], who: &Who) -> Result<usize, usize> {
+        among.binary_search_by(|&other| self.of(other).map(|other| &*other.who).cmp(&Some(who)))
+    }
+}
