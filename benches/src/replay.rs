@@ -100,7 +100,7 @@ fn services() -> Vec<ServiceSpec> {
 
 fn service(name: &str, listen: Vec<Listen>, policy: Policy) -> ServiceSpec {
     let backend = |number: u8| BackendSpec {
-        identity: format!("be{number}"),
+        identity: format!("be{number}").into(),
         address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, number)),
         weight: 1,
         admin: Admin::Active,

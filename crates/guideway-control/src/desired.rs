@@ -147,7 +147,7 @@ impl Desired {
     /// Whether there is such a backend.
     pub fn has(&self, who: &Who) -> bool {
         let service = self.services.get(&who.service);
-        service.is_some_and(|spec| spec.backends.iter().any(|backend| backend.identity == who.backend))
+        service.is_some_and(|spec| spec.backends.iter().any(|backend| *backend.identity == *who.backend))
     }
 
     /// Whether a backend that is wanted is checked, unless it may take nothing.
@@ -299,7 +299,7 @@ impl Desired {
         let said = overrides.of(who).admin.map(Admin::from);
         let configured = || {
             let backends = &self.services.get(&who.service)?.backends;
-            backends.iter().find(|backend| backend.identity == who.backend).map(|backend| backend.admin)
+            backends.iter().find(|backend| *backend.identity == *who.backend).map(|backend| backend.admin)
         };
         said.or_else(configured) != Some(Admin::Disabled)
     }
@@ -316,7 +316,7 @@ impl Desired {
 }
 
 fn who(service: &str, backend: &BackendSpec) -> Who {
-    Who { service: service.to_owned(), backend: backend.identity.clone() }
+    Who { service: service.to_owned(), backend: backend.identity.to_string() }
 }
 
 #[cfg(test)]

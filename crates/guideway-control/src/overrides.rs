@@ -131,7 +131,7 @@ impl Overrides {
             return;
         }
         for backend in &mut spec.backends {
-            let who = Who { service: spec.name.clone(), backend: backend.identity.clone() };
+            let who = Who { service: spec.name.clone(), backend: backend.identity.to_string() };
             let Some(entry) = self.backends.get(&who) else { continue };
             if let Some(admin) = entry.admin {
                 backend.admin = admin.into();

@@ -48,7 +48,7 @@ fn servers() -> Servers {
 fn backend(replay: &mut Replay, at: Duration, frame: &[u8]) -> String {
     let verdict = replay.frame(at, frame).unwrap().verdict;
     let Verdict::Forward(forward) = verdict else { panic!("{verdict:?} at {at:?}") };
-    replay.controller().backend_at(forward.backend).unwrap().1.identity.clone()
+    replay.controller().backend_at(forward.backend).unwrap().1.identity.to_string()
 }
 
 #[test]

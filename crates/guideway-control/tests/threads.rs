@@ -41,7 +41,7 @@ fn segment(port: u16, flags: u8) -> Vec<u8> {
 
 fn service() -> ServiceSpec {
     let backend = |number| BackendSpec {
-        identity: format!("be{number}"),
+        identity: format!("be{number}").into(),
         address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, number)),
         weight: 1,
         admin: Admin::Active,

@@ -282,7 +282,10 @@ impl Core {
         services
             .flat_map(|service| {
                 let serving = service.backends.into_iter().filter(|backend| backend.slots > 0);
-                serving.map(move |backend| Who { service: service.name.clone(), backend: backend.identity })
+                serving.map(move |backend| Who {
+                    service: service.name.clone(),
+                    backend: backend.identity.to_string(),
+                })
             })
             .collect()
     }

@@ -202,7 +202,7 @@ impl Reading {
             .iter()
             .flat_map(|service| service.backends.iter().map(|backend| (service.name.as_str(), backend)));
         for ((service, backend), said) in all.zip(&self.backends) {
-            let key = (service, backend.identity.as_str());
+            let key = (service, backend.identity.as_ref());
             let count = backend.counter.read(&self.plane);
             let [packets, bytes, slots, weight, flows] = backends.entry(key).or_default();
             *packets += count.packets as f64;
@@ -348,14 +348,14 @@ fn said(core: &Core, services: &[Outline]) -> Vec<Said> {
         let weights: HashMap<&str, u32> =
             wanted.map(|backend| (backend.name.as_str(), backend.weight)).collect();
         for backend in &service.backends {
-            let who = Who { service: service.name.clone(), backend: backend.identity.clone() };
+            let who = Who { service: service.name.clone(), backend: backend.identity.to_string() };
             if backend.removed {
                 all.push(Said { weight: 0, drain_flows: drain_flows.remove(&who).unwrap_or(0), up: None });
                 continue;
             }
             let weight = core.desired.overrides().of(&who).weight;
             all.push(Said {
-                weight: weight.or_else(|| weights.get(backend.identity.as_str()).copied()).unwrap_or(0),
+                weight: weight.or_else(|| weights.get(backend.identity.as_ref()).copied()).unwrap_or(0),
                 drain_flows: drain_flows.remove(&who).unwrap_or(0),
                 up: core.board.verdict(&who).map(|verdict| verdict == Verdict::Up),
             });

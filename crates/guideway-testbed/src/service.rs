@@ -109,7 +109,7 @@ impl Network {
         let (from, to) = (&self.balancers[balancer], &self.backends[backend]);
         let pick = |v4: IpAddr, v6: IpAddr| if service.underlay == Family::V4 { v4 } else { v6 };
         BackendSpec {
-            identity: to.name.clone(),
+            identity: to.name.as_str().into(),
             address: pick(to.v4, to.v6),
             weight: 1,
             admin: Admin::Active,

@@ -215,7 +215,7 @@ fn service(
     let backends = words.iter().filter_map(|word| {
         let [name, address, neighbour] = word.split('/').collect::<Vec<_>>().try_into().ok()?;
         Some(BackendSpec {
-            identity: name.to_owned(),
+            identity: name.into(),
             address: address.parse().unwrap(),
             weight: 1,
             admin: if drains(name) { Admin::Draining } else { Admin::Active },

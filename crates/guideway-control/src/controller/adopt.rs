@@ -271,7 +271,7 @@ fn member(record: &Backend, configured: &HashMap<IpAddr, &BackendSpec>) -> Optio
     let known = configured.get(&address);
     let status = record.status();
     let spec = BackendSpec {
-        identity: known.map_or_else(|| address.to_string(), |backend| backend.identity.clone()),
+        identity: known.map_or_else(|| address.to_string().into(), |backend| backend.identity.clone()),
         address,
         weight: known.map_or(1, |backend| backend.weight),
         admin: match state {
@@ -327,7 +327,7 @@ fn choose_present(members: &mut [Option<Member>], wanted: &[BackendSpec]) {
 fn name_removed(held: &mut Held, name_of: impl Fn(&str, IpAddr) -> Option<String>) {
     for member in held.members.iter_mut().flatten().filter(|member| member.removed.is_some()) {
         if let Some(name) = name_of(&held.spec.name, member.spec.address) {
-            member.spec.identity = name;
+            member.spec.identity = name.into();
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Desired state and health of whole services, one transaction each.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::living::Living;
 use super::prepared::Prepared;
@@ -43,7 +44,7 @@ impl<E: Engine> Controller<E> {
         let name = spec.name.clone();
         let health = |backend: &BackendSpec| health(&name, backend);
         let by_identity: HashMap<&str, &BackendSpec> =
-            spec.backends.iter().map(|backend| (backend.identity.as_str(), backend)).collect();
+            spec.backends.iter().map(|backend| (backend.identity.as_ref(), backend)).collect();
         let before =
             self.exchange_health(&name, |identity| by_identity.get(identity).map(|backend| health(backend)));
         self.prepare(spec, health, Removal::Drain, before, living)
@@ -54,7 +55,7 @@ impl<E: Engine> Controller<E> {
         &mut self,
         service: &str,
         health: impl Fn(&str) -> Option<Health>,
-    ) -> HashMap<String, Health> {
+    ) -> HashMap<Arc<str>, Health> {
         let members = self.services.get_mut(service).map(|held| held.members.iter_mut().flatten());
         let wanted = members.into_iter().flatten().filter(|member| member.removed.is_none());
         wanted

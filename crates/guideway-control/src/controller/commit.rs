@@ -1,6 +1,7 @@
 //! Changes of services: plan each aside, prepare it, tell the forwarder where services listen, then finish all or none.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use guideway_forward::record::{BackendState, NO_BACKEND};
 
@@ -28,17 +29,17 @@ struct Wanted<'a>(HashMap<&'a str, &'a BackendSpec>);
 
 impl<'a> Wanted<'a> {
     fn of(spec: &'a ServiceSpec) -> Self {
-        Self(spec.backends.iter().map(|backend| (backend.identity.as_str(), backend)).collect())
+        Self(spec.backends.iter().map(|backend| (backend.identity.as_ref(), backend)).collect())
     }
 
     fn has(&self, backend: &BackendSpec) -> bool {
-        self.0.contains_key(backend.identity.as_str())
+        self.0.contains_key(backend.identity.as_ref())
     }
 
     /// The one that is the same server.
     fn take(&mut self, Member { spec, .. }: &Member) -> Option<&'a BackendSpec> {
-        let same = self.0.get(spec.identity.as_str()).is_some_and(|one| one.address == spec.address);
-        if same { self.0.remove(spec.identity.as_str()) } else { None }
+        let same = self.0.get(spec.identity.as_ref()).is_some_and(|one| one.address == spec.address);
+        if same { self.0.remove(spec.identity.as_ref()) } else { None }
     }
 
     /// The one at the address of a member whose name was lost.
@@ -46,7 +47,7 @@ impl<'a> Wanted<'a> {
         if !member.is_nameless() {
             return None;
         }
-        let name = self.0.values().find(|one| one.address == member.spec.address)?.identity.as_str();
+        let name = self.0.values().find(|one| one.address == member.spec.address)?.identity.as_ref();
         self.0.remove(name)
     }
 }
@@ -68,7 +69,7 @@ impl<E: Engine> Controller<E> {
         spec: ServiceSpec,
         health_of_new: impl Fn(&BackendSpec) -> Health,
         removal: Removal,
-        health_before: HashMap<String, Health>,
+        health_before: HashMap<Arc<str>, Health>,
     ) -> Result<ServiceChange, ChangeError> {
         let prepared = self.prepare(spec, health_of_new, removal, health_before, &Living::default())?;
         match self.publish() {
@@ -98,7 +99,7 @@ impl<E: Engine> Controller<E> {
         spec: ServiceSpec,
         health_of_new: impl Fn(&BackendSpec) -> Health,
         removal: Removal,
-        health_before: HashMap<String, Health>,
+        health_before: HashMap<Arc<str>, Health>,
         living: &Living,
     ) -> Result<Prepared, ChangeError> {
         let name = spec.name.clone();
@@ -126,7 +127,7 @@ impl<E: Engine> Controller<E> {
         if let Some(twice) = spec.backends.iter().find(|backend| !identities.insert(&backend.identity)) {
             return Err(ChangeError::DuplicateBackend {
                 service: spec.name.clone(),
-                backend: twice.identity.clone(),
+                backend: twice.identity.to_string(),
             });
         }
         for listen in &spec.listen {
@@ -238,7 +239,7 @@ impl<E: Engine> Controller<E> {
             let candidates: Vec<_> = eligible
                 .iter()
                 .filter_map(|&local| members[usize::from(local)].as_ref())
-                .map(|member| (member.spec.identity.as_str(), member.spec.weight))
+                .map(|member| (member.spec.identity.as_ref(), member.spec.weight))
                 .collect();
             table::owners(spec.table.rule, seed, size, &candidates, &eligible).map_err(failed)?
         };

@@ -33,7 +33,7 @@ pub fn joining_backend(
     quic_id: Option<u64>,
 ) -> Option<BackendSpec> {
     Some(BackendSpec {
-        identity: name.to_owned(),
+        identity: name.into(),
         address,
         weight,
         admin: Admin::Active,
@@ -57,7 +57,7 @@ fn service(config: &Config, service: &config::Service) -> ServiceSpec {
     let idle_seconds = u32::try_from(service.idle.as_secs()).unwrap_or(u32::MAX);
     let backends = service.backends.iter().filter_map(|backend| {
         Some(BackendSpec {
-            identity: backend.name.clone(),
+            identity: backend.name.as_str().into(),
             address: backend.address,
             weight: backend.weight,
             admin: match backend.state {

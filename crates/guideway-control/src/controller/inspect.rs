@@ -122,5 +122,5 @@ impl<E: Engine> Controller<E> {
 
 fn identity(held: &Held, local: u16) -> Option<&str> {
     let member = held.members.get(usize::from(local)).filter(|_| local != NO_BACKEND)?;
-    member.as_ref().map(|member| member.spec.identity.as_str())
+    member.as_ref().map(|member| member.spec.identity.as_ref())
 }

@@ -363,7 +363,7 @@ impl<E: Engine> Controller<E> {
 fn position(spec: &ServiceSpec, backend: &str) -> Result<usize, ChangeError> {
     spec.backends
         .iter()
-        .position(|other| other.identity == backend)
+        .position(|other| *other.identity == *backend)
         .ok_or_else(|| unknown_backend(&spec.name, backend))
 }
 

@@ -3,6 +3,7 @@
 
 use guideway_forward::record::ServiceId;
 use guideway_soft::Count;
+use std::sync::Arc;
 
 use super::Controller;
 use super::service::{Churn, Held};
@@ -32,7 +33,7 @@ pub struct Outline {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendOutline {
     /// What tables know it by.
-    pub identity: String,
+    pub identity: Arc<str>,
     /// Whether it has left the desired state.
     pub removed: bool,
     /// Slots that give it new flows.

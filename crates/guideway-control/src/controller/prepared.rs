@@ -1,7 +1,9 @@
 //! A change between its two halves: what it needs is taken and its records are written, but no slot leads there yet. The
 //! forwarder is told where services listen in between, and if it refuses, everything goes back.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use guideway_forward::record::{Active, BackendState, NO_BACKEND, ServiceId, Slot};
 
@@ -22,7 +24,7 @@ use crate::engine::{Engine, EngineError};
 pub(super) struct Prepared {
     change: ServiceChange,
     /// What the health of backends was, of those whose health has changed already.
-    pub(super) health_before: HashMap<String, Health>,
+    pub(super) health_before: HashMap<Arc<str>, Health>,
     kind: Kind,
 }
 
@@ -122,7 +124,7 @@ impl<E: Engine> Controller<E> {
         &mut self,
         spec: ServiceSpec,
         plan: Plan,
-        health_before: &HashMap<String, Health>,
+        health_before: &HashMap<Arc<str>, Health>,
         living: &Living,
     ) -> Result<Prepared, ChangeError> {
         let name = spec.name.clone();
@@ -151,10 +153,13 @@ impl<E: Engine> Controller<E> {
         let engine = &self.engine;
         let held = self.services.get_mut(&name).ok_or_else(unknown)?;
         // The checks' word may have changed with this very change; who took flows before went by the old one.
-        let mut as_before = held.members.clone();
-        for member in as_before.iter_mut().flatten().filter(|member| member.removed.is_none()) {
-            if let Some(health) = health_before.get(&member.spec.identity) {
-                member.health = *health;
+        let mut as_before = Cow::from(&held.members);
+        if !health_before.is_empty() {
+            let present = as_before.to_mut().iter_mut().flatten();
+            for member in present.filter(|member| member.removed.is_none()) {
+                if let Some(health) = health_before.get(&member.spec.identity) {
+                    member.health = *health;
+                }
             }
         }
         self.unpublished |= held.spec.listen != spec.listen || !told(&held.members).eq(told(&plan.members));

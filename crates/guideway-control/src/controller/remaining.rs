@@ -63,7 +63,7 @@ impl<E: Engine> Controller<E> {
             let (live_flows, ending_flows) = flows.get(&(held.id, local)).copied().unwrap_or_default();
             Remaining {
                 service: held.spec.name.clone(),
-                backend: member.spec.identity.clone(),
+                backend: member.spec.identity.to_string(),
                 address: member.spec.address,
                 removed: member.removed.is_some(),
                 may_have_quic: self.may_have_quic(held, member),
@@ -119,7 +119,7 @@ impl<E: Engine> Controller<E> {
             .ok_or_else(|| ChangeError::UnknownService { service: service.to_owned() })?;
         let mut found = false;
         for member in held.members.iter_mut().flatten().filter(|member| member.removed.is_some()) {
-            if member.spec.identity == backend && member.spec.address == address {
+            if *member.spec.identity == *backend && member.spec.address == address {
                 edit(member);
                 found = true;
             }

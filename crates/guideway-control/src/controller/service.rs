@@ -1,7 +1,7 @@
 //! A service as the controller holds it.
 
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 
 use guideway_forward::record::{Active, BackendState, NO_BACKEND, ServiceId, Slot};
 use guideway_hash::table::Slots;
@@ -109,7 +109,7 @@ pub struct ServiceStatus {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendStatus {
     /// What tables know it by.
-    pub identity: String,
+    pub identity: Arc<str>,
     /// What the forwarder is told.
     pub state: BackendState,
     /// Whether it has left the desired state.
@@ -164,7 +164,7 @@ impl Held {
     pub(crate) fn named(&self, backend: &str) -> Option<(u16, &Member)> {
         self.members.iter().enumerate().find_map(|(local, member)| {
             let member = member.as_ref()?;
-            (member.removed.is_none() && member.spec.identity == backend).then_some((local as u16, member))
+            (member.removed.is_none() && *member.spec.identity == *backend).then_some((local as u16, member))
         })
     }
 
@@ -204,7 +204,7 @@ impl Held {
         let mut identities: Vec<&str> = self
             .members
             .iter()
-            .map(|member| member.as_ref().map_or("", |m| m.spec.identity.as_str()))
+            .map(|member| member.as_ref().map_or("", |m| m.spec.identity.as_ref()))
             .collect();
         identities.push("");
         let owners = self.words.iter().map(|slot| match slot.current() {

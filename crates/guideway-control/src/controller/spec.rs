@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroU16;
+use std::sync::Arc;
 
 use guideway_forward::record::Policy;
 use guideway_forward::record::backend::NextHop;
@@ -139,7 +140,7 @@ pub enum AllDown {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendSpec {
     /// What tables are built from and all balancers of a fleet agree on; unique in the service.
-    pub identity: String,
+    pub identity: Arc<str>,
     /// Where its packets are tunnelled to.
     pub address: IpAddr,
     /// Its share of new flows; 0 takes none.

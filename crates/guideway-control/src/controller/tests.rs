@@ -22,7 +22,7 @@ pub(super) fn controller() -> Controller<Arc<Memory>> {
 
 fn backend(number: u8, weight: u32) -> BackendSpec {
     BackendSpec {
-        identity: format!("be{number}"),
+        identity: format!("be{number}").into(),
         address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, number)),
         weight,
         admin: Admin::Active,
@@ -63,7 +63,7 @@ pub(super) fn of(numbers: impl IntoIterator<Item = u8>) -> Vec<BackendSpec> {
 
 fn slots_of(controller: &Controller<Arc<Memory>>, identity: &str) -> u32 {
     let status = controller.status();
-    status[0].backends.iter().find(|b| b.identity == identity && !b.removed).map_or(0, |b| b.slots)
+    status[0].backends.iter().find(|b| *b.identity == *identity && !b.removed).map_or(0, |b| b.slots)
 }
 
 fn pass_seconds(controller: &mut Controller<Arc<Memory>>, seconds: u32) -> Ticked {
@@ -184,7 +184,7 @@ fn of_two_backends_with_one_quic_id_the_wanted_one_counts() {
 #[test]
 fn a_service_that_starts_with_its_backends_health_known_is_settled() {
     let mut controller = controller();
-    let health = |backend: &BackendSpec| if backend.identity == "be2" { Health::Down } else { Health::Up };
+    let health = |backend: &BackendSpec| if &*backend.identity == "be2" { Health::Down } else { Health::Up };
     controller.add_service_with(service(of(1..=4), 1009), health).unwrap();
     assert!(words(&controller).iter().all(|slot| slot.is_settled() && slot.current() != 1));
 }
@@ -348,7 +348,7 @@ fn needless_means_here_what_it_means_in_the_library() {
                 let mut spec = service(of(1..=5), 4093);
                 spec.table.rule = rule;
                 spec.backends.retain_mut(|backend| {
-                    let weight = list.iter().find(|(n, _)| backend.identity == format!("be{n}"));
+                    let weight = list.iter().find(|(n, _)| *backend.identity == *format!("be{n}"));
                     weight.map(|&(_, weight)| backend.weight = weight).is_some()
                 });
                 spec

@@ -155,7 +155,7 @@ impl World {
     }
 
     fn backend(&self, name: &str) -> BackendStatus {
-        let wanted = |backend: &BackendStatus| backend.identity == name && !backend.removed;
+        let wanted = |backend: &BackendStatus| *backend.identity == *name && !backend.removed;
         self.service().backends.into_iter().find(wanted).unwrap()
     }
 
@@ -501,7 +501,7 @@ fn next_hops_that_are_known_before_the_start_are_in_the_first_records() {
             (spec.identity.clone(), controller.engine().backend(global).unwrap().neighbour())
         })
         .collect();
-    assert!(neighbours.contains(&("be2".to_owned(), Some([6; 6]))), "{neighbours:?}");
+    assert!(neighbours.contains(&("be2".into(), Some([6; 6]))), "{neighbours:?}");
 }
 
 fn key(removed: bool) -> DrainKey {
@@ -514,7 +514,7 @@ fn a_drain_is_busy_quiet_and_done_as_its_flows_end_and_its_slots_settle() {
     world.overriding(|overrides| overrides.set_admin(&of("web", "be2"), AdminState::Drain, None));
     drains.begin(key(false), world.now, None);
     let local = (0..3).find(|&local| {
-        world.controller.backend_at(u32::from(local)).is_some_and(|(_, spec)| spec.identity == "be2")
+        world.controller.backend_at(u32::from(local)).is_some_and(|(_, spec)| &*spec.identity == "be2")
     });
     let local = local.unwrap();
     let slot = (0..1009)

@@ -119,7 +119,7 @@ fn service(listen: Listen, backends: u8) -> ServiceSpec {
 
 fn backend(number: u8) -> BackendSpec {
     BackendSpec {
-        identity: format!("auto{number}"),
+        identity: format!("auto{number}").into(),
         address: IpAddr::V4(Ipv4Addr::new(198, 18, 0, number)),
         weight: 1,
         admin: Admin::Active,

@@ -113,7 +113,7 @@ pub(super) fn compose(
 
 fn service(status: &ServiceStatus) -> ServiceBooks {
     let backends = status.backends.iter().map(|backend| BackendBooks {
-        name: backend.identity.clone(),
+        name: backend.identity.to_string(),
         state: backend.state.as_str(),
         slots: backend.slots,
         packets: backend.count.packets,

@@ -105,7 +105,7 @@ fn describe_backend(core: &Core, global: u32, trial: &Trial, tried: &mut Tried) 
     let Some(record) = core.controller.engine().backend(global) else { return };
     if let Some((name, spec)) = core.controller.backend_at(global) {
         tried.service = Some(name.to_owned());
-        tried.backend = Some(spec.identity.clone());
+        tried.backend = Some(spec.identity.to_string());
     }
     let address = |octets| Ipv6Addr::from(octets).to_canonical();
     tried.address = Some(address(record.address()));

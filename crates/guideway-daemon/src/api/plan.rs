@@ -35,7 +35,7 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
     }
     for (name, gone) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
         plan.services.push(PlannedService {
-            backends_removed: gone.backends.iter().map(|backend| backend.identity.clone()).collect(),
+            backends_removed: gone.backends.iter().map(|backend| backend.identity.to_string()).collect(),
             flows_ended: core.controller.live_flows(name).into(),
             ..planned(name, "remove")
         });
@@ -55,7 +55,7 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
         let mut service = planned(name, if known.is_some() { "change" } else { "add" });
         match known {
             Some(known) => compare(known, wanted, &mut service),
-            None => service.backends_added = wanted.backends.iter().map(|b| b.identity.clone()).collect(),
+            None => service.backends_added = wanted.backends.iter().map(|b| b.identity.to_string()).collect(),
         }
         if let (Some(before), Some(after)) = before_and_after {
             let settings = words(before).into_iter().zip(words(after));
@@ -158,7 +158,7 @@ fn compare(before: &ServiceSpec, after: &ServiceSpec, into: &mut PlannedService)
         into.settings.push(format!("seed: {:016x} -> {:016x}", before.table.seed, after.table.seed));
     }
     let by_name = |spec: &ServiceSpec| -> BTreeMap<String, BackendSpec> {
-        spec.backends.iter().map(|backend| (backend.identity.clone(), backend.clone())).collect()
+        spec.backends.iter().map(|backend| (backend.identity.to_string(), backend.clone())).collect()
     };
     let (old, new) = (by_name(before), by_name(after));
     into.backends_added = new.keys().filter(|name| !old.contains_key(*name)).cloned().collect();

@@ -236,7 +236,7 @@ fn service(
     let wanted: HashMap<&str, &config::Backend> =
         wanted.map(|backend| (backend.name.as_str(), backend)).collect();
     let view = |backend: &BackendStatus| {
-        let wanted = wanted.get(backend.identity.as_str()).copied();
+        let wanted = wanted.get(backend.identity.as_ref()).copied();
         self::backend(core, wanted, &status, backend, now)
     };
     let backends: Vec<Backend> = status.backends.iter().map(view).collect();
@@ -267,7 +267,7 @@ fn backend(
     status: &BackendStatus,
     now: Instant,
 ) -> Backend {
-    let who = Who { service: service.name.clone(), backend: status.identity.clone() };
+    let who = Who { service: service.name.clone(), backend: status.identity.to_string() };
     let wanted = wanted.filter(|_| !status.removed);
     let changed = if status.removed { Override::default() } else { core.desired.overrides().of(&who) };
     let admin = admin(&changed, wanted);

@@ -317,7 +317,7 @@ fn service_spec(settings: &Settings, world: &World, kind: Kind) -> ServiceSpec {
 
 fn backend_spec(server: Server, life: Life, weight: u32) -> BackendSpec {
     BackendSpec {
-        identity: identity(server),
+        identity: identity(server).into(),
         address: address_of(server),
         weight,
         admin: if life == Life::Draining { Admin::Draining } else { Admin::Active },

@@ -182,7 +182,7 @@ fn make(controller: &mut Controller<Stepping>, state: &State) {
         controller.remove_service(&name).unwrap();
     }
     let health = |_: &str, backend: &BackendSpec| {
-        if state.failing.contains(&backend.identity.as_str()) { Health::Down } else { Health::Up }
+        if state.failing.contains(&&*backend.identity) { Health::Down } else { Health::Up }
     };
     for change in controller.apply(state.services.clone(), health) {
         change.unwrap();

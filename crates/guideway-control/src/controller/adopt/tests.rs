@@ -15,7 +15,7 @@ fn memory() -> Arc<Memory> {
 
 fn backend(number: u8) -> BackendSpec {
     BackendSpec {
-        identity: format!("be{number}"),
+        identity: format!("be{number}").into(),
         address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, number)),
         weight: 1,
         admin: Admin::Active,
@@ -101,7 +101,7 @@ fn a_backend_whose_name_was_lost_takes_its_index_again_however_often_it_leaves()
         drop(controller);
         controller = Controller::adopt(Arc::clone(&memory), std::slice::from_ref(&without)).unwrap();
         let names = |controller: &Controller<_>| -> Vec<String> {
-            controller.status()[0].backends.iter().map(|backend| backend.identity.clone()).collect()
+            controller.status()[0].backends.iter().map(|backend| backend.identity.to_string()).collect()
         };
         assert_eq!(names(&controller), ["be1", "be2", "be3", &address.to_string()]);
         controller.apply([with.clone()], |_, _| Health::Up);
@@ -171,7 +171,7 @@ proptest! {
         let mut controller = Controller::new(Arc::clone(&memory));
         let mut wanted: BTreeMap<u8, (ServiceSpec, u8)> = BTreeMap::new();
         let health = |down: u8| move |_: &str, backend: &BackendSpec| {
-            if backend.identity == format!("be{down}") { Health::Down } else { Health::Up }
+            if *backend.identity == *format!("be{down}") { Health::Down } else { Health::Up }
         };
         for step in steps {
             match step {

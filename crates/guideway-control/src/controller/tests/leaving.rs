@@ -76,7 +76,7 @@ fn a_removed_backend_that_dies_loses_the_flows_that_it_kept_and_gets_them_back_w
     controller.add_backend("web", elsewhere, Health::Up).unwrap();
     let states = |controller: &Controller<Arc<Memory>>| {
         let status = controller.status();
-        let of = |removed| status[0].backends.iter().find(|b| b.identity == "be2" && b.removed == removed);
+        let of = |removed| status[0].backends.iter().find(|b| &*b.identity == "be2" && b.removed == removed);
         let record = |place| controller.engine().backend(place).unwrap().state();
         (record(of(true).unwrap().global), record(of(false).unwrap().global))
     };

@@ -112,7 +112,7 @@ fn a_resize_counts_as_moved_the_share_of_all_hashes_that_change_their_backend() 
         let spec = |size: u32, weights: &[(&str, u32)]| {
             let mut spec = service(of(1..=4), size);
             spec.backends.retain_mut(|backend| {
-                let weight = weights.iter().find(|(name, _)| *name == backend.identity);
+                let weight = weights.iter().find(|(name, _)| **name == *backend.identity);
                 weight.map(|&(_, weight)| backend.weight = weight).is_some()
             });
             spec

@@ -78,7 +78,7 @@ impl Fleet {
     fn backend(&self, number: usize) -> BackendSpec {
         let (admin, weight) = self.backends[number].unwrap_or((Admin::Active, 1));
         BackendSpec {
-            identity: name(number),
+            identity: name(number).into(),
             address: address(number),
             weight,
             admin,

@@ -210,7 +210,7 @@ fn service(number: u32, backends: u32, slots: u32) -> ServiceSpec {
 
 fn backend(service: u32, local: u32) -> BackendSpec {
     BackendSpec {
-        identity: format!("backend-{local}"),
+        identity: format!("backend-{local}").into(),
         address: IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + service * 1_024 + local)),
         weight: 1,
         admin: Admin::Active,
