@@ -124,6 +124,10 @@ impl<F: Forwarder, D: Decapsulator + 'static> Forwarder for Ended<F, D> {
         self.forwarder.totals()
     }
 
+    fn advance(&self, seconds: u32) {
+        self.forwarder.advance(seconds);
+    }
+
     fn beat(&self) {
         self.forwarder.beat();
     }

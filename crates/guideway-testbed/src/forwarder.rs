@@ -44,6 +44,9 @@ pub trait Forwarder: Sized + std::fmt::Debug + Send + Sync + 'static {
 
     /// Called some times a second: one that has no clock of its own takes the time here.
     fn beat(&self) {}
+
+    /// Puts the clock forward, by which it takes flows for old. From then on it may go only when it is put forward.
+    fn advance(&self, seconds: u32);
 }
 
 /// A backend's end of the tunnels. It leaves the backend when it is dropped.

@@ -91,6 +91,11 @@ macro_rules! forwarder {
             fn totals(&self) -> Totals {
                 self.0.balancer.totals()
             }
+
+            fn advance(&self, seconds: u32) {
+                let balancer = &self.0.balancer;
+                balancer.stop_clock(Some(balancer.now_seconds() + seconds));
+            }
         }
     };
 }

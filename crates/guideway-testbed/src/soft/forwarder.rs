@@ -28,12 +28,6 @@ pub struct SoftForwarder {
 }
 
 impl SoftForwarder {
-    /// Puts the clock forward.
-    pub fn advance(&self, seconds: u32) {
-        self.ahead.fetch_add(seconds, Relaxed);
-        self.beat();
-    }
-
     /// Frames that the kernel did not take: too long for the link, or the link is down.
     pub fn unsent(&self) -> u64 {
         self.live.unsent()
@@ -71,5 +65,10 @@ impl Forwarder for SoftForwarder {
     fn beat(&self) {
         let passed = u32::try_from(self.started.elapsed().as_secs()).unwrap_or(u32::MAX);
         self.memory.set_now_seconds(passed.saturating_add(self.ahead.load(Relaxed)));
+    }
+
+    fn advance(&self, seconds: u32) {
+        self.ahead.fetch_add(seconds, Relaxed);
+        self.beat();
     }
 }

@@ -14,7 +14,7 @@ use guideway_forward::record::Policy;
 use guideway_forward::record::backend::NextHop;
 use guideway_hash::maglev::MaglevBuilder;
 use guideway_hash::{NativeHasher, TableSize};
-use guideway_wire::Tunnel;
+use guideway_wire::{FlowHasher, FlowKey, HashKey, Tunnel};
 
 use super::super::port;
 use crate::topology::{Host, VIPS};
@@ -22,43 +22,61 @@ use crate::topology::{Host, VIPS};
 pub(super) const PORT: u16 = 443;
 pub(super) const SEED: u64 = 0x7ab1_e5a9_5eed_0001;
 const NAME: &str = "swapped";
-const SLOTS: u32 = 1009;
+const SIZES: [u32; 4] = [251, 509, 1009, 2003];
 const BACKENDS: usize = 8;
 
 /// Those that take new flows at any time.
 const FEWEST: usize = 2;
 
-/// No flow of the test is ever silent for so long.
-const IDLE_SECONDS: u32 = 60;
+/// What the service takes for the end of a silent flow.
+pub(super) const IDLE_SECONDS: u32 = 30;
 
 /// The backends as they are wanted now.
 pub(super) struct Fleet {
     host: Host,
     backends: [Option<(Admin, u32)>; BACKENDS],
+    size: u32,
+    seed: u64,
     random: Random,
 }
 
-/// A change of one backend.
+/// A change of one backend, or of what the table is made with.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Change {
+    /// Size and seed: another region of the slots.
+    Table(u32, u64),
     Remove(usize),
     Add(usize),
     Admin(usize, Admin),
     Weight(usize, u32),
 }
 
+/// Whose each slot of a table is, and which flows fall there.
+#[derive(Clone)]
+pub(super) struct Table {
+    hasher: FlowHasher,
+    owners: Vec<u8>,
+}
+
 /// What the balancer has held and holds.
 pub(super) struct Oracle {
-    /// The owners of all slots, by generation; the last one may be on its way into force.
-    tables: RwLock<Vec<Vec<u8>>>,
+    /// All tables, by generation; the last one may be on its way into force.
+    tables: RwLock<Vec<Table>>,
     /// The generation that is in force as a whole.
     whole: AtomicUsize,
-    checked: AtomicU64,
+    sent: AtomicU64,
+    rounds: AtomicUsize,
 }
 
 impl Fleet {
     pub(super) fn new(host: &Host) -> Self {
-        Self { host: host.clone(), backends: [Some((Admin::Active, 1)); BACKENDS], random: Random(SEED) }
+        Self {
+            host: host.clone(),
+            backends: [Some((Admin::Active, 1)); BACKENDS],
+            size: SIZES[0],
+            seed: SEED,
+            random: Random(SEED),
+        }
     }
 
     /// The service at the beginning.
@@ -66,7 +84,11 @@ impl Fleet {
         ServiceSpec {
             name: NAME.to_owned(),
             listen: VIPS.iter().map(|&vip| Listen::on(vip, port(PORT), Protocol::Tcp)).collect(),
-            table: TableSpec { rule: TableRule::Maglev, size: TableSizeSpec::Slots(SLOTS), seed: SEED },
+            table: TableSpec {
+                rule: TableRule::Maglev,
+                size: TableSizeSpec::Slots(self.size),
+                seed: self.seed,
+            },
             policy: Policy::default(),
             tcp_idle_seconds: IDLE_SECONDS,
             udp_idle_seconds: IDLE_SECONDS,
@@ -99,34 +121,52 @@ impl Fleet {
         }
     }
 
-    /// The owner of each slot.
-    pub(super) fn owners(&self) -> Vec<u8> {
+    /// The table as it is wanted now.
+    pub(super) fn table(&self) -> Table {
         let active = self.backends.iter().enumerate().filter_map(|(number, backend)| match backend {
             Some((Admin::Active, weight)) => Some((number, *weight)),
             _ => None,
         });
         let (numbers, candidates): (Vec<_>, Vec<_>) =
             active.map(|(number, weight)| (number as u8, (name(number), weight))).unzip();
-        let builder =
-            MaglevBuilder::new().size(TableSize::new(SLOTS).unwrap()).hasher(NativeHasher::new(SEED));
-        builder.build(&candidates).unwrap().iter().map(|owner| numbers[owner as usize]).collect()
+        let size = TableSize::new(self.size).unwrap();
+        let builder = MaglevBuilder::new().size(size).hasher(NativeHasher::new(self.seed));
+        let owners =
+            builder.build(&candidates).unwrap().iter().map(|owner| numbers[owner as usize]).collect();
+        Table { hasher: FlowHasher::new(self.seed), owners }
     }
 
-    /// Makes the next change that gives another table than `before`, and says how many slots it moves.
-    pub(super) fn change(&mut self, before: Vec<u8>) -> (Change, u32) {
+    /// Makes the next change of backends that gives another table than `before`, and says how many slots it moves.
+    pub(super) fn change(&mut self, before: &Table) -> (Change, Option<u32>) {
         loop {
             let change = self.any_change();
             let undo = self.backends;
             self.take(change);
             let active = self.backends.iter().flatten().filter(|(admin, _)| *admin == Admin::Active).count();
             if active >= FEWEST {
-                let moved = self.owners().iter().zip(&before).filter(|(now, then)| now != then).count();
+                let now = self.table().owners;
+                let moved = now.iter().zip(&before.owners).filter(|(now, then)| now != then).count();
                 if moved > 0 {
-                    return (change, moved as u32);
+                    return (change, Some(moved as u32));
                 }
             }
             self.backends = undo;
         }
+    }
+
+    /// Makes the next change of seed, size or both.
+    pub(super) fn change_table(&mut self) -> Change {
+        let before = (self.size, self.seed);
+        while before == (self.size, self.seed) {
+            let which = self.random.below(3);
+            if which != 0 {
+                self.size = SIZES[self.random.below(SIZES.len() as u64) as usize];
+            }
+            if which != 1 {
+                self.seed = self.random.below(u64::MAX);
+            }
+        }
+        Change::Table(self.size, self.seed)
     }
 
     fn any_change(&mut self) -> Change {
@@ -142,6 +182,7 @@ impl Fleet {
 
     fn take(&mut self, change: Change) {
         match change {
+            Change::Table(size, seed) => (self.size, self.seed) = (size, seed),
             Change::Remove(number) => self.backends[number] = None,
             Change::Add(number) => self.backends[number] = Some((Admin::Active, 1)),
             Change::Admin(number, admin) => {
@@ -162,6 +203,7 @@ impl Change {
         fleet: &Fleet,
     ) -> Result<ServiceChange, ChangeError> {
         match self {
+            Self::Table(size, seed) => controller.resize(NAME, TableSizeSpec::Slots(size), seed),
             Self::Remove(number) => controller.remove_backend(NAME, &name(number), Removal::Drain),
             Self::Add(number) => controller.add_backend(NAME, fleet.backend(number), Health::Unchecked),
             Self::Admin(number, admin) => controller.set_admin(NAME, &name(number), admin),
@@ -170,16 +212,23 @@ impl Change {
     }
 }
 
+impl Table {
+    fn owner(&self, flow: &FlowKey) -> u8 {
+        let slot = self.hasher.hash(flow, HashKey::FiveTuple) % self.owners.len() as u64;
+        self.owners[slot as usize]
+    }
+}
+
 impl Oracle {
     /// Of a balancer whose first table is in force.
-    pub(super) fn new(owners: Vec<u8>) -> Self {
-        let (whole, checked) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Self { tables: RwLock::new(vec![owners]), whole, checked }
+    pub(super) fn new(table: Table) -> Self {
+        let [whole, rounds] = [const { AtomicUsize::new(0) }; 2];
+        Self { tables: RwLock::new(vec![table]), whole, sent: AtomicU64::new(0), rounds }
     }
 
     /// A table is about to be written.
-    pub(super) fn begin(&self, owners: Vec<u8>) {
-        self.tables.write().unwrap().push(owners);
+    pub(super) fn begin(&self, table: Table) {
+        self.tables.write().unwrap().push(table);
     }
 
     /// It is written.
@@ -187,34 +236,38 @@ impl Oracle {
         self.whole.fetch_add(1, Release);
     }
 
-    /// The latest table.
-    pub(super) fn last(&self) -> Vec<u8> {
-        self.tables.read().unwrap().last().cloned().unwrap_or_default()
-    }
-
     /// The generation that is in force, or the last one that was before one that is being written.
     pub(super) fn whole(&self) -> usize {
         self.whole.load(Acquire)
     }
 
-    /// Whom a new flow of this hash may have gone to since this generation was whole.
-    pub(super) fn owners_since(&self, generation: usize, hash: u64) -> Vec<u8> {
-        let slot = (hash % u64::from(SLOTS)) as usize;
+    /// Whom a new flow may have gone to since this generation was whole.
+    pub(super) fn owners_since(&self, generation: usize, flow: &FlowKey) -> Vec<u8> {
         let mut owners: Vec<_> =
-            self.tables.read().unwrap()[generation..].iter().map(|table| table[slot]).collect();
+            self.tables.read().unwrap()[generation..].iter().map(|table| table.owner(flow)).collect();
         owners.sort_unstable();
         owners.dedup();
         owners
     }
 
-    /// Packets checked so far.
-    pub(super) fn checked(&self) -> u64 {
-        self.checked.load(Acquire)
+    /// Packets on the link so far.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Acquire)
     }
 
-    /// Another packet was checked.
-    pub(super) fn check(&self) {
-        self.checked.fetch_add(1, Release);
+    /// So many packets come onto the link now.
+    pub(super) fn send(&self, packets: usize) {
+        self.sent.fetch_add(packets as u64, Release);
+    }
+
+    /// Rounds of packets of which each was checked.
+    pub(super) fn rounds(&self) -> usize {
+        self.rounds.load(Acquire)
+    }
+
+    /// All packets of a round were checked.
+    pub(super) fn end_round(&self) {
+        self.rounds.fetch_add(1, Release);
     }
 }
 

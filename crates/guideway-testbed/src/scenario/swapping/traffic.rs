@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use guideway_wire::{Address, FlowHasher, FlowKey, HashKey, IpProtocol, TcpFlags};
+use guideway_wire::{Address, FlowKey, IpProtocol, TcpFlags};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -14,17 +14,20 @@ use crate::client::Segment;
 use crate::packet::{MAX_FRAME, PacketSocket, Way};
 use crate::topology::{Host, VIPS};
 
-/// Packets under way at a time.
-const WINDOW: usize = 128;
+/// Flows that open in a round; as many close.
+const SYNS: usize = 10;
 
-/// Those of them that open a flow.
-const SYNS: usize = 16;
-
-/// Flows open at a time.
-const FLOWS: usize = 512;
+/// Flows that are open before a round, each of which speaks in it. The first round opens as many.
+const FLOWS: usize = 18;
 
 /// Flows that are open from the beginning to the end.
-const VETERANS: usize = 64;
+const VETERANS: usize = 6;
+
+/// Packets of a round, all under way at a time. The first one has fewer.
+pub(super) const ROUND: u64 = (SYNS + FLOWS) as u64;
+
+/// Packets that are handed to the link at once.
+const BURST: usize = 4;
 
 const LONG: Duration = Duration::from_secs(10);
 
@@ -37,7 +40,6 @@ pub(super) struct Traffic<'a> {
     balancer: [u8; 6],
     own: [u8; 6],
     oracle: &'a Oracle,
-    hasher: FlowHasher,
     flows: Vec<Flow>,
     opened: u32,
     sent: u32,
@@ -50,9 +52,8 @@ pub(super) struct Traffic<'a> {
 struct Flow {
     from: SocketAddr,
     to: SocketAddr,
-    hash: u64,
+    key: FlowKey,
     owner: Option<u8>,
-    half_open: bool,
 }
 
 /// A packet under way.
@@ -71,7 +72,6 @@ impl<'a> Traffic<'a> {
             balancer: host.link.mac(),
             own: host.port.mac(),
             oracle,
-            hasher: FlowHasher::new(SEED),
             flows: Vec::new(),
             opened: 0,
             sent: 0,
@@ -97,36 +97,29 @@ impl<'a> Traffic<'a> {
         self.certain
     }
 
-    /// Opens some flows, speaks on others, closes some, and checks where each packet came out.
+    /// Opens some flows, speaks on all others, closes some of them, and checks where each packet came out.
     pub(super) fn round(&mut self) {
         let first = self.sent;
         let open = self.flows.len();
-        let closing: BTreeSet<_> = (open.saturating_sub(FLOWS)..open.saturating_sub(FLOWS - SYNS))
-            .map(|_| VETERANS + self.any(open - VETERANS))
-            .collect();
-        let mut under_way = Vec::with_capacity(WINDOW);
-        for _ in 0..SYNS {
+        let mut closing = BTreeSet::new();
+        while open + SYNS > FLOWS + closing.len() {
+            closing.insert(VETERANS + self.any(open - VETERANS));
+        }
+        let mut under_way = Vec::with_capacity(open + SYNS);
+        for _ in 0..SYNS.max(FLOWS - open) {
             let flow = self.open_flow();
             under_way.push(self.next(flow, TcpFlags::SYN));
         }
-        // A flow that has done no more than open may be forgotten where another needs its place.
-        for flow in (0..open).filter(|flow| !closing.contains(flow)) {
-            if self.flows[flow].half_open {
-                self.flows[flow].half_open = false;
-                under_way.push(self.next(flow, TcpFlags::ACK));
-            }
-        }
-        while open > 0 && under_way.len() < WINDOW - SYNS {
-            let flow = self.any(open);
-            if !closing.contains(&flow) {
-                under_way.push(self.next(flow, TcpFlags::ACK));
-            }
-        }
-        for &flow in &closing {
-            under_way.push(self.next(flow, TcpFlags::FIN.with(TcpFlags::ACK)));
+        for flow in 0..open {
+            let flags =
+                if closing.contains(&flow) { TcpFlags::FIN.with(TcpFlags::ACK) } else { TcpFlags::ACK };
+            under_way.push(self.next(flow, flags));
         }
         let frames: Vec<_> = under_way.iter().map(|sent| &sent.frame).collect();
-        self.socket.send_all(&frames).unwrap();
+        for burst in frames.chunks(BURST) {
+            self.oracle.send(burst.len());
+            self.socket.send_all(burst).unwrap();
+        }
         let end = Instant::now() + LONG;
         let mut missing = under_way.len();
         while missing > 0 {
@@ -138,6 +131,7 @@ impl<'a> Traffic<'a> {
                 }
             }
         }
+        self.oracle.end_round();
         // From the last on, so that the places of the others stay what they are.
         for flow in closing.into_iter().rev() {
             self.flows.swap_remove(flow);
@@ -170,14 +164,13 @@ impl<'a> Traffic<'a> {
                 self.misdirected.push(format!("a packet of {from} came to {owner}, its flow is on {known}"));
             }
         } else {
-            let possible = self.oracle.owners_since(sent.generation, flow.hash);
+            let possible = self.oracle.owners_since(sent.generation, &flow.key);
             if !possible.contains(&owner) {
                 self.misdirected.push(format!("a SYN of {from} came to {owner}, not to {possible:?}"));
             }
             self.certain += u64::from(possible.len() == 1);
             flow.owner = Some(owner);
         }
-        self.oracle.check();
         true
     }
 
@@ -211,8 +204,7 @@ impl<'a> Traffic<'a> {
                 FlowKey::v6(octets(source), octets(vip), from.port(), PORT, IpProtocol::TCP)
             }
         };
-        let hash = self.hasher.hash(&key, HashKey::FiveTuple);
-        self.flows.push(Flow { from, to, hash, owner: None, half_open: true });
+        self.flows.push(Flow { from, to, key, owner: None });
         self.flows.len() - 1
     }
 
