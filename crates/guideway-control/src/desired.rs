@@ -15,7 +15,7 @@ use crate::controller::spec::{Admin, BackendSpec, Health, ServiceSpec};
 use crate::controller::{ChangeError, Controller, Remaining, ServiceChange, from_config};
 use crate::engine::Engine;
 use crate::health::{self, Advanced, Board, Change, RAMP_STEPS, ServiceCheck, Verdict, Wanted, Who};
-use crate::overrides::Overrides;
+use crate::overrides::{Override, Overrides};
 
 mod leaving;
 
@@ -26,9 +26,8 @@ use leaving::Leaving;
 pub struct Desired {
     /// As the configuration says.
     services: BTreeMap<String, ServiceSpec>,
-    /// With what the configuration says of the backend's state.
+    /// With what the configuration says of the backend's state; by backend, in order.
     checks: Vec<(Wanted, Admin)>,
-    checked: BTreeSet<Who>,
     leaving: Leaving,
     overrides: Overrides,
     next_hops: HashMap<IpAddr, NextHop>,
@@ -66,9 +65,8 @@ impl Desired {
             self.marked.remove(name);
             self.removed.insert(name.clone());
         }
-        let checked_before = std::mem::take(&mut self.checked);
+        let unchecked = self.unchecked();
         let checks_before = std::mem::take(&mut self.checks);
-        let unchecked = self.unchecked(&checked_before);
         self.services = services;
         let admins: HashMap<Who, Admin> = self
             .services
@@ -82,10 +80,12 @@ impl Desired {
                 (wanted, admin)
             })
             .collect();
-        self.checked = self.checks.iter().map(|(wanted, _)| wanted.who.clone()).collect();
-        for who in self.checked.symmetric_difference(&checked_before) {
-            if self.services.contains_key(&who.service) {
-                self.marked.insert(who.service.clone());
+        self.checks.sort_by(|(one, _), (other, _)| one.who.cmp(&other.who));
+        for (these, those) in [(&self.checks, &checks_before), (&checks_before, &self.checks)] {
+            for who in these.iter().map(|(wanted, _)| &wanted.who).filter(|who| !is_among(those, who)) {
+                if self.services.contains_key(&who.service) {
+                    self.marked.insert(who.service.clone());
+                }
             }
         }
         // With a service goes everything that it had.
@@ -103,14 +103,14 @@ impl Desired {
     }
 
     /// The backends that may have flows and that nothing checks: a check that comes later has to fail before they lose them.
-    fn unchecked(&self, checked: &BTreeSet<Who>) -> HashMap<Who, IpAddr> {
+    fn unchecked(&self) -> HashMap<Who, IpAddr> {
         let all = self
             .services
             .iter()
             .flat_map(|(name, spec)| spec.backends.iter().map(move |backend| (who(name, backend), backend)));
         all.filter(|(who, backend)| {
             let admin = self.overrides.of(who).admin.map_or(backend.admin, Admin::from);
-            !checked.contains(who) && admin != Admin::Disabled
+            !self.is_checked(who) && admin != Admin::Disabled
         })
         .map(|(who, backend)| (who, backend.address))
         .collect()
@@ -130,13 +130,34 @@ impl Desired {
         let differs: BTreeSet<Who> =
             differs.filter(|who| self.services.contains_key(&who.service)).cloned().collect();
         // Who is checked follows from who may take flows, and to look at all of them takes time by their number.
-        let may_differ =
-            differs.iter().any(|who| self.may_take(&before, who) != self.may_take(&self.overrides, who));
+        let may_differ = differs
+            .iter()
+            .any(|who| self.may_take(before.of(who), who) != self.may_take(self.overrides.of(who), who));
         self.marked.extend(differs.into_iter().map(|who| who.service));
         if may_differ {
             self.follow_checks(board, now);
         }
         result
+    }
+
+    /// Changes what operators said of one backend, as [`with_overrides`](Self::with_overrides) does of any.
+    pub fn override_one(
+        &mut self,
+        who: &Who,
+        board: &mut Board,
+        now: Instant,
+        change: impl FnOnce(&mut Overrides),
+    ) {
+        let before = self.overrides.of(who);
+        change(&mut self.overrides);
+        let after = self.overrides.of(who);
+        if before == after || !self.services.contains_key(&who.service) {
+            return;
+        }
+        self.marked.insert(who.service.clone());
+        if self.may_take(before, who) != self.may_take(after, who) {
+            self.follow_checks(board, now);
+        }
     }
 
     /// What operators said.
@@ -152,7 +173,7 @@ impl Desired {
 
     /// Whether a backend that is wanted is checked, unless it may take nothing.
     pub fn is_checked(&self, who: &Who) -> bool {
-        self.checked.contains(who)
+        is_among(&self.checks, who)
     }
 
     /// Notes that the checks changed their mind.
@@ -289,14 +310,14 @@ impl Desired {
             Some(Verdict::Up) => Health::Up,
             Some(Verdict::Down) => Health::Down,
             Some(Verdict::NeverPassed) => Health::NeverPassed,
-            None if self.checked.contains(&who) => Health::NeverPassed,
+            None if self.is_checked(&who) => Health::NeverPassed,
             None => Health::Unchecked,
         }
     }
 
-    /// Whether a backend may take flows under these overrides.
-    fn may_take(&self, overrides: &Overrides, who: &Who) -> bool {
-        let said = overrides.of(who).admin.map(Admin::from);
+    /// Whether a backend may take flows when operators say this of it.
+    fn may_take(&self, said: Override, who: &Who) -> bool {
+        let said = said.admin.map(Admin::from);
         let configured = || {
             let backends = &self.services.get(&who.service)?.backends;
             backends.iter().find(|backend| *backend.identity == *who.backend).map(|backend| backend.admin)
@@ -313,6 +334,10 @@ impl Desired {
         let wanted = self.checks.iter().filter(may_take).map(|(wanted, _)| wanted.clone());
         board.follow(wanted.chain(self.leaving.wanted()), now);
     }
+}
+
+fn is_among(checks: &[(Wanted, Admin)], who: &Who) -> bool {
+    checks.binary_search_by(|(wanted, _)| wanted.who.cmp(who)).is_ok()
 }
 
 fn who(service: &str, backend: &BackendSpec) -> Who {

@@ -52,7 +52,7 @@ fn exec(command: &[&str]) -> Probe {
 fn wanted(backend: &str, check: Check) -> Wanted {
     Wanted {
         who: Who { service: "web".into(), backend: backend.into() },
-        check,
+        check: Arc::new(check),
         thresholds: Thresholds { rise: 2, fall: 2 },
         slow_start: Duration::ZERO,
     }

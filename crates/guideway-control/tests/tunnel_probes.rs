@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use guideway_control::config::{Encapsulation, Probe};
@@ -34,7 +35,7 @@ fn wanted(backends: &[Host]) -> Vec<Wanted> {
     });
     let one = |backend: &Host, way: Way| Wanted {
         who: who(backend, way),
-        check: Check {
+        check: Arc::new(Check {
             address: backend.address(VIPS[0]),
             port: Some(HTTP_PORT),
             probe: Probe::Http {
@@ -48,7 +49,7 @@ fn wanted(backends: &[Host]) -> Vec<Wanted> {
             ways: vec![way],
             interval: INTERVAL,
             timeout: TIMEOUT,
-        },
+        }),
         thresholds: THRESHOLDS,
         slow_start: Duration::ZERO,
     };

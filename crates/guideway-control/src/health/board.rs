@@ -159,11 +159,14 @@ impl Board {
             self.forget(id);
             known = None;
         }
-        let stream = self.stream(check, now);
+        let stream = self.stream(Arc::clone(&check), now);
         if let Some(id) = known
             && let Some(subject) = self.subjects.of_mut(id)
         {
             let before = std::mem::replace(&mut subject.stream, stream);
+            if self.streams.get(&before).is_some_and(|before| !before.check.asks_as(&check)) {
+                subject.machine.begin_row();
+            }
             subject.thresholds = thresholds;
             subject.slow_start = slow_start;
             if before != stream {
@@ -415,7 +418,7 @@ impl Board {
     }
 
     /// The stream of a check, begun if need be.
-    fn stream(&mut self, check: Check, now: Instant) -> u64 {
+    fn stream(&mut self, check: Arc<Check>, now: Instant) -> u64 {
         if let Some(&id) = self.by_check.get(&check) {
             return id;
         }
@@ -429,7 +432,6 @@ impl Board {
             // Without a mark left, the leg reports that it cannot be asked.
             let _ = self.marks.take(tunnel);
         }
-        let check = Arc::new(check);
         self.by_check.insert(Arc::clone(&check), id);
         self.queue.insert(due, id);
         let stream = Stream {

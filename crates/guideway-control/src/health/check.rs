@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::machine::Thresholds;
@@ -25,6 +26,15 @@ pub struct Check {
     pub interval: Duration,
     /// How long an answer may take; no more than the interval.
     pub timeout: Duration,
+}
+
+impl Check {
+    /// Whether another check asks the same, however often.
+    pub(super) fn asks_as(&self, other: &Self) -> bool {
+        let Self { address, port, probe, ca_file, ways, interval: _, timeout: _ } = self;
+        (address, port, probe, ca_file, ways)
+            == (&other.address, &other.port, &other.probe, &other.ca_file, &other.ways)
+    }
 }
 
 /// A way to a backend.
@@ -77,8 +87,8 @@ impl fmt::Display for Who {
 pub struct Wanted {
     /// The backend.
     pub who: Who,
-    /// The check.
-    pub check: Check,
+    /// The check, which the board shares.
+    pub check: Arc<Check>,
     /// How many results in a row change the verdict.
     pub thresholds: Thresholds,
     /// How long it takes, after a recovery, to its full weight.

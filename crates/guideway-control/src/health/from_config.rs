@@ -1,6 +1,7 @@
 //! From the configuration file's terms to what is to be checked.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -44,7 +45,7 @@ impl ServiceCheck {
         let health = &self.health;
         Wanted {
             who: Who { service: self.service.clone(), backend: backend.to_owned() },
-            check: Check {
+            check: Arc::new(Check {
                 address,
                 port: health.port,
                 probe: health.probe.clone(),
@@ -52,7 +53,7 @@ impl ServiceCheck {
                 ways: self.ways.clone(),
                 interval: health.interval,
                 timeout: health.timeout,
-            },
+            }),
             thresholds: Thresholds { rise: health.rise, fall: health.fall },
             slow_start: health.slow_start,
         }

@@ -105,6 +105,11 @@ impl Machine {
         passed == is_up && self.row == 0 && is_steady
     }
 
+    /// Another question is asked from now on: what was answered to the one before counts towards no other verdict.
+    pub(super) fn begin_row(&mut self) {
+        self.row = 0;
+    }
+
     /// What the checks say.
     pub fn verdict(&self) -> Verdict {
         self.verdict

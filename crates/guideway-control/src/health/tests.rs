@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
@@ -305,6 +306,23 @@ fn a_row_of_failures_goes_on_over_a_restart() {
 }
 
 #[test]
+fn failures_of_another_question_do_not_count_and_those_of_the_same_one_do_however_often_it_is_asked() {
+    let tcp = format!("{TCP}via = \"direct\"\nport = 80\ninterval = \"1s\"\ntimeout = \"400ms\"\nfall = 3\n");
+    let often = tcp.replace("1s", "500ms");
+    let other = tcp.replace("port = 80", "port = 81");
+    let mut world = World::of(&config(&tcp));
+    world.pass(5 * SECOND);
+    world.replies(|_, _| Some(refused()));
+    while world.status("web", "be1").row.0 < 2 {
+        world.pass(SECOND / 10);
+    }
+    world.reload(&config(&often));
+    assert_eq!(world.status("web", "be1").row, (2, 3));
+    world.reload(&config(&other));
+    assert_eq!((world.verdict("web", "be1"), world.status("web", "be1").row), (Verdict::Up, (0, 3)));
+}
+
+#[test]
 fn another_address_is_another_server() {
     let mut world = World::of(&config(TCP));
     world.pass(10 * SECOND);
@@ -439,7 +457,7 @@ fn wanted_of(which: u8, port: u16) -> Vec<Wanted> {
         .map(|n| Wanted {
             // Two services over four addresses, so that checks are shared.
             who: who(if n < 4 { "a" } else { "b" }, &format!("be{}", n % 4)),
-            check: Check {
+            check: Arc::new(Check {
                 address: address(n % 4),
                 port: Some(port),
                 probe: Probe::Tcp,
@@ -447,7 +465,7 @@ fn wanted_of(which: u8, port: u16) -> Vec<Wanted> {
                 ways: vec![Way::Direct],
                 interval: SECOND,
                 timeout: SECOND / 2,
-            },
+            }),
             thresholds: Thresholds { rise: 2, fall: 3 },
             slow_start: Duration::ZERO,
         })
@@ -479,7 +497,7 @@ proptest! {
                                 answering & (1 << n) != 0 && round.check.address == address(n)
                             });
                             for wanted in wanted_of(which, port) {
-                                if wanted.check == *round.check {
+                                if wanted.check == round.check {
                                     let machine = machines.get_mut(&wanted.who).unwrap();
                                     machine.step(passes, wanted.thresholds);
                                 }
@@ -492,6 +510,9 @@ proptest! {
                 }
                 Event::Answering(bits) => answering = bits,
                 Event::Reload(next, at) => {
+                    if at != port {
+                        machines.values_mut().for_each(Machine::begin_row);
+                    }
                     let (before, old) = (machines.clone(), wanted_of(which, port));
                     (which, port) = (next, at);
                     let wanted = wanted_of(which, port);
@@ -517,7 +538,7 @@ proptest! {
                 prop_assert_eq!(world.board.verdict(who), Some(machine.verdict()), "{}", who);
             }
             let checks = wanted_of(which, port).into_iter().map(|wanted| wanted.check);
-            let distinct: std::collections::HashSet<Check> = checks.collect();
+            let distinct: std::collections::HashSet<Arc<Check>> = checks.collect();
             prop_assert_eq!(world.board.distinct_checks(), distinct.len());
             prop_assert_eq!(world.board.next_due().is_some(), !distinct.is_empty());
         }
