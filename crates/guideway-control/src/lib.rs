@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod controller;
+mod counted;
 pub mod desired;
 pub mod drain;
 pub mod engine;
@@ -17,4 +18,5 @@ pub mod trial;
 pub mod replay;
 
 pub use controller::Controller;
+pub use counted::counted;
 pub use engine::Engine;

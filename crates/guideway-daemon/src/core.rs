@@ -22,6 +22,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use guideway_control::config::{Config, Encapsulation, HealthVia, OnExit};
 use guideway_control::controller::{ChangeError, Controller};
+use guideway_control::counted;
 use guideway_control::desired::{Committed, Desired};
 use guideway_control::drain::Drains;
 use guideway_control::health::{self, Answer, Board, Change, Finding, Round, Verdict, Who};
@@ -35,7 +36,7 @@ use crate::audit::Audit;
 use crate::drift::Drift;
 use crate::engine::Plane;
 use crate::journal::{Grade, Journal, Kind};
-use crate::ways::Ways;
+use crate::ways::{Lost, Ways};
 
 /// The least time from one commit to the next.
 const COMMIT_EVERY: Duration = Duration::from_millis(20);
@@ -75,6 +76,11 @@ pub(crate) struct Core {
     changes: u64,
     pub(crate) drift: Drift,
     pub(crate) ways: Ways,
+    /// Backends that no frame can be sent to, and when that was looked at last.
+    pub(crate) lost: BTreeMap<IpAddr, Lost>,
+    lost_looked_at: Option<Instant>,
+    /// The names of interfaces that frames leave by.
+    links: BTreeMap<u32, String>,
     /// Whether tunnels of probes may have changed since they were told.
     pub(crate) tunnels_stale: bool,
 }
@@ -168,6 +174,9 @@ impl Core {
             changes: 0,
             drift: Drift::default(),
             ways: Ways::default(),
+            lost: BTreeMap::new(),
+            lost_looked_at: None,
+            links: BTreeMap::new(),
             tunnels_stale: true,
         }
     }
@@ -307,7 +316,7 @@ impl Core {
     }
 
     fn configure(&mut self, now: Instant) {
-        let ways = self.ways.configure(&self.config);
+        let ways = self.ways.configure(&self.config, now);
         self.follow_ways(&ways);
         if self.about.tunnel_probes {
             self.desired.configure(&self.config, &mut self.board, now);
@@ -437,6 +446,14 @@ impl Core {
         }
     }
 
+    /// Why a restart would not find all that operators said, if it would not.
+    pub(crate) fn said_is_not_kept(&self) -> Option<String> {
+        let files = ["overrides.json", "drains.json"];
+        let why: Vec<&str> =
+            files.iter().filter_map(|file| self.unwritten.get(file)).map(String::as_str).collect();
+        (!why.is_empty()).then(|| why.join("; "))
+    }
+
     /// Brings what is marked to the forwarder; the first refusal, if there is one.
     fn commit(&mut self, now: Instant) -> Option<ChangeError> {
         let mut refused = None;
@@ -486,7 +503,8 @@ fn reason(finding: &Finding) -> String {
 /// A change in words, and how grave it is.
 fn describe(change: &guideway_control::controller::ServiceChange) -> (Grade, String) {
     let eligible = change.eligible;
-    let mut text = format!("generation {}: {eligible} backends take new flows", change.generation);
+    let takers = counted(eligible, "backend takes new flows", "backends take new flows");
+    let mut text = format!("generation {}: {takers}", change.generation);
     if change.last_resort {
         text += " although their checks fail (last resort)";
     }
@@ -495,7 +513,7 @@ fn describe(change: &guideway_control::controller::ServiceChange) -> (Grade, Str
         text += &format!(", {} needlessly", change.needless);
     }
     if change.voided_flows > 0 {
-        text += &format!("; {} live flows ended", change.voided_flows);
+        text += &format!("; {}", counted(change.voided_flows, "live flow ended", "live flows ended"));
     }
     if change.resize_waits {
         text += "; the new table size waits until the service has settled";

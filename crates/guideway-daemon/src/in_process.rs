@@ -344,4 +344,21 @@ mod tests {
         assert_eq!((answer.status().as_u16(), problem.kind.as_str()), (413, "too-large"), "{problem:?}");
         assert!(problem.detail.contains("16 MiB"), "{}", problem.detail);
     }
+
+    #[test]
+    fn a_change_that_cannot_be_kept_is_made_and_says_so() {
+        let mut api = Api::new().unwrap();
+        let not_kept = |api: &mut Api| {
+            let request = Request::put("/v1/services/web/backends/be1/weight").header("If-Match", "*");
+            let answer = api.ask(request.body(Body::from("{\"weight\": 3}")).unwrap());
+            let backend: crate::api::model::Backend = serde_json::from_slice(answer.body()).unwrap();
+            assert_eq!((backend.weight, backend.overrides), (3, vec!["weight".to_owned()]));
+            backend.not_kept
+        };
+        assert_eq!(not_kept(&mut api), None);
+        for file in ["overrides.json", "history.json"] {
+            api.core.note_written(file, Some(format!("cannot write {file}")));
+        }
+        assert_eq!(not_kept(&mut api).as_deref(), Some("cannot write overrides.json"));
+    }
 }

@@ -74,6 +74,7 @@ pub(crate) struct Reading {
     impossible: HashMap<String, u64>,
     audit_lost: u64,
     places: Vec<Arc<Places>>,
+    lost_ways: usize,
 }
 
 /// What the core says of a backend.
@@ -105,6 +106,7 @@ impl Reading {
             impossible,
             audit_lost: core.audit.lost,
             places: core.about.places.clone(),
+            lost_ways: core.lost.len(),
         }
     }
 
@@ -275,6 +277,12 @@ impl Reading {
             let forwarding = u8::from(port.lost.is_none() && !port.down);
             page.sample("guideway_interface_forwarding", &[("interface", port.name.as_str())], forwarding);
         }
+        page.family(
+            "guideway_next_hops_missing",
+            "gauge",
+            "Addresses of backends that no frame can be sent to: no route, no interface, or a next hop that does not answer.",
+        );
+        page.sample("guideway_next_hops_missing", &[], self.lost_ways);
         page.family(
             "guideway_audit_lost",
             "counter",

@@ -5,6 +5,7 @@ use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
 use guideway_control::config::{Config, Source};
+use guideway_control::counted;
 use guideway_control::health::Answer;
 use guideway_control::health::probe::{Driver, Options as ProbeOptions};
 use guideway_control::neighbour::Follower;
@@ -241,6 +242,7 @@ impl<'a> Shell<'a> {
             }
             let links = self.follower.table();
             self.core.note_links(|index| links.is_down(index));
+            self.core.note_lost_ways(|index| links.is_down(index), now);
             if ready_by.is_some_and(|by| by <= now || !self.core.board.is_new()) {
                 ready_by = None;
                 self.tell_ready();
@@ -304,7 +306,7 @@ impl<'a> Shell<'a> {
             match woken {
                 Woken::Time => {}
                 Woken::Answer(answer) => self.core.answer(&answer, Instant::now()),
-                Woken::NextHops(changes) => self.core.set_next_hops(&changes),
+                Woken::NextHops(changes) => self.core.set_next_hops(&changes, Instant::now()),
                 Woken::Work(work) => self.do_work(work),
                 Woken::Reload(by) => self.read_file(by, None),
                 Woken::Read(read) => self.end_reading(read),
@@ -481,7 +483,9 @@ impl<'a> Shell<'a> {
         if overrides {
             let error = self.store.write_overrides(self.core.desired.overrides()).err();
             self.core.unsaved.overrides = error.is_some();
-            self.core.note_written("overrides.json", error.map(|error| error.to_string()));
+            let error =
+                error.map(|error| format!("{error}; after a restart what operators said is forgotten"));
+            self.core.note_written("overrides.json", error);
         }
         let rested = self.health_rests_until.is_none_or(|until| now >= until);
         if (health && rested) || everything {
@@ -556,8 +560,7 @@ impl Signals {
 fn counts(core: &Core) -> String {
     let services = core.config.services.len();
     let backends: usize = core.config.services.iter().map(|service| service.backends.len()).sum();
-    let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    format!("{}, {}", counted(services, "service"), counted(backends, "backend"))
+    format!("{}, {}", counted(services, "service", "services"), counted(backends, "backend", "backends"))
 }
 
 /// How the daemon is, in a line.

@@ -72,6 +72,7 @@ pub(crate) enum Command {
     /// Let a backend take flows while its checks pass
     Ready(operate::Args),
     /// Switch a backend off: its flows end at once
+    #[command(visible_alias = "maint")]
     Maintenance(operate::Args),
     /// Give a backend another weight
     Weight(operate::WeightArgs),

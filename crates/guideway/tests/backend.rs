@@ -448,7 +448,7 @@ fn a_script_is_one_that_a_shell_and_nft_understand() {
         let all = more.is_empty() || more.contains("--from");
         let gue = all || more.contains("gue");
         assert_eq!(script.contains("fou add"), gue, "{more}: {script}");
-        assert_eq!(script.contains("type gre"), all || more.contains("gre"), "{more}: {script}");
+        assert_eq!(script.contains("device gwgre0 gre "), all || more.contains("gre"), "{more}: {script}");
         if more == "--remove" {
             assert!(script.contains("ip address del 192.0.2.10/32 dev lo"), "{script}");
             continue;
@@ -472,4 +472,29 @@ fn a_script_is_one_that_a_shell_and_nft_understand() {
         assert_eq!(listed.matches("drop").count(), if more.contains("--from") { 4 } else { 0 }, "{listed}");
         fs::remove_file(&folder).unwrap();
     }
+}
+
+#[test]
+fn a_script_ends_before_the_addresses_where_the_kernel_has_no_such_tunnels_and_names_all_that_lack() {
+    let line = "backend script --vip 192.0.2.10 --listen-on eth0 --address 10.0.0.1 --mtu 1500";
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_guideway")).args(line.split(' ')).output();
+    let script = String::from_utf8(output.unwrap().stdout).unwrap();
+    // No device is there, and GRE alone can be made.
+    let ip = r#"ip() {
+        case "$*" in
+            "link add"*gre*) ;;
+            "link show"* | "link add"* | *"fou add"*) return 2 ;;
+            *address*) echo "an address" ;;
+        esac
+    }
+    sysctl() { :; }
+    nft() { :; }
+"#;
+    let run = std::process::Command::new("sh").args(["-c", &format!("{ip}{script}")]).output().unwrap();
+    assert_eq!((run.status.code(), run.stdout.len()), (Some(1), 0), "{run:?}");
+    let told = String::from_utf8(run.stderr).unwrap();
+    assert!(told.starts_with("this kernel makes no such tunnels: ipip sit fou\n"), "{told}");
+    let has_all = ip.replace("\"link add\"*gre*", "\"link add\"* | *\"fou add\"*");
+    let run = std::process::Command::new("sh").args(["-c", &format!("{has_all}{script}")]).output().unwrap();
+    assert!(run.status.success() && run.stdout == b"an address\n", "{run:?}");
 }

@@ -1,7 +1,7 @@
 // What states mean: a word, a sign and how bad it is. The sign stands beside the word; colour only helps.
 
 const STATES = {
-  active: ['●', 'good'], draining: ['◐', 'idle'], down: ['✗', 'bad'], disabled: ['■', 'idle'],
+  active: ['●', 'good'], draining: ['◐', 'idle'], down: ['✗', 'bad'],
 };
 const VERDICTS = { up: ['✓', 'good'], down: ['✗', 'bad'], 'never-passed': ['?', 'bad'] };
 const UNKNOWN = ['·', 'idle'];

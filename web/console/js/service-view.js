@@ -53,7 +53,7 @@ export class ServiceView {
       ['Policy', service.policy],
       ['Take new flows', `${count(service.eligible)} of ${count(service.backends.filter((b) => !b.removed).length)}`],
       ['Packets/s', rate(now?.packets), `${rate(now?.bits)} bits/s`],
-      ['Packets', count(service.packets_total), `${count(service.bytes_total)} bytes`],
+      ['Packets', count(service.packets_total), several(service.bytes_total, 'byte', 'bytes')],
       ['Slots', count(service.slots), `${count(service.unsettled_slots)} unsettled`],
       ['Generation', count(service.generation), service.prior_table ? 'the table before a change of size or seed is still consulted' : ''],
       ['Digest', service.digest],
@@ -109,7 +109,7 @@ export class BackendView {
       ['Slots', count(backend.slots), share(backend.share)],
       ['Drain', drain.progress(backend) || null, drain.detail(backend)],
       ['Packets/s', rate(now?.packets), `${rate(now?.bits)} bits/s`],
-      ['Packets', count(backend.packets_total), `${count(backend.bytes_total)} bytes`],
+      ['Packets', count(backend.packets_total), several(backend.bytes_total, 'byte', 'bytes')],
       ['Next hop', backend.next_hop?.mac ?? 'no neighbour is known', backend.next_hop ? `by interface ${backend.next_hop.interface}` : ''],
     ]);
     this.#commands.update(commands.ofBackend(backend));

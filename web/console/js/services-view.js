@@ -28,7 +28,7 @@ export class ServicesView {
     const { services, rates } = latest;
     const { shown, hidden, fitting } = select(services, { ...this.#choice, rates });
     const fit = this.#choice.filter.trim() ? `${several(fitting, 'service fits', 'services fit')}, of ${count(services.length)}.` : '';
-    write(this.#told, hidden > 0 ? `${fit} ${count(hidden)} more services are hidden: filter, or order otherwise, to see them.`.trim() : fit);
+    write(this.#told, hidden > 0 ? `${fit} ${several(hidden, 'more service is', 'more services are')} hidden: filter, or order otherwise, to see them.`.trim() : fit);
     this.#rows.update(shown, ({ service }) => service.name);
   }
 
@@ -82,5 +82,5 @@ export class ServicesView {
 export function hiddenText({ hidden, failingHidden }) {
   if (hidden === 0) return '';
   const failing = failingHidden > 0 ? `, ${count(failingHidden)} of them failing` : '';
-  return `${count(hidden)} more backends are hidden${failing}: filter, or order otherwise, to see them.`;
+  return `${several(hidden, 'more backend is', 'more backends are')} hidden${failing}: filter, or order otherwise, to see them.`;
 }

@@ -6,6 +6,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use serde::Serialize;
 
 use super::source::{Source, Span};
+use crate::counted;
 use crate::printable::printable_lines;
 
 /// One thing that is wrong, where it is, and what to do.
@@ -108,9 +109,8 @@ impl Problems {
         {
             out.push_str(&format!("… and {rest} more like these\n\n"));
         }
-        let count = self.list.len();
-        let plural = if count == 1 { "problem" } else { "problems" };
-        out.push_str(&format!("{}: {count} {plural}", self.source.shown_name()));
+        let problems = counted(self.list.len(), "problem", "problems");
+        out.push_str(&format!("{}: {problems}", self.source.shown_name()));
         out
     }
 

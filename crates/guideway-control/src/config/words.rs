@@ -247,7 +247,7 @@ words! {
         /// Nothing: it is broken, and flows to it are void.
         Down = "down",
         /// Nothing: it is kept in the file for later, as if it were not there.
-        Disabled = "disabled",
+        Maintenance = "maintenance",
     }
 }
 

@@ -63,7 +63,7 @@ fn service(config: &Config, service: &config::Service) -> ServiceSpec {
             admin: match backend.state {
                 config::BackendState::Active => Admin::Active,
                 config::BackendState::Draining => Admin::Draining,
-                config::BackendState::Down | config::BackendState::Disabled => Admin::Disabled,
+                config::BackendState::Down | config::BackendState::Maintenance => Admin::Disabled,
             },
             tunnel: tunnel(config, service, backend.address, backend.next_hop_mac)?,
             quic_id: backend.server_id,

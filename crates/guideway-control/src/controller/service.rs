@@ -93,6 +93,8 @@ pub struct ServiceStatus {
     pub unsettled: u32,
     /// Whether the table before a resize is still consulted.
     pub prior: bool,
+    /// Seconds until those slots can all settle, or that table be given up; `None` where all is settled.
+    pub settles_in: Option<u32>,
     /// Why a new size or seed, whose turn has come, is not in place.
     pub resize_refused: Option<ChangeError>,
     /// Whether backends are in use although every check fails.
@@ -255,6 +257,7 @@ impl Held {
             slots: self.table.len,
             unsettled: self.unsettled.len(),
             prior: self.prior.is_some(),
+            settles_in: self.settles_in(engine.now_seconds()),
             resize_refused: self.resize_refused.clone(),
             last_resort: self.last_resort,
             churn: self.churn,

@@ -161,6 +161,14 @@ impl Held {
             || self.members.iter().flatten().any(|member| member.removed.is_some())
     }
 
+    /// Seconds until every slot of which no flow is elsewhere by then has settled; `None` where all have.
+    pub(super) fn settles_in(&self, now: u32) -> Option<u32> {
+        match &self.prior {
+            Some(prior) => Some((prior.since + self.settles_after() + 1).saturating_sub(now)),
+            None => self.unsettled.all_older_in(self.settles_after(), now),
+        }
+    }
+
     /// Seconds from a change until a slot of which no flow is elsewhere can settle.
     fn settles_after(&self) -> u32 {
         self.idle_seconds() + MARGIN_SECONDS

@@ -11,6 +11,8 @@ pub(crate) struct Unsettled {
     many: u32,
     /// No change is older than this.
     oldest: u32,
+    /// No change is newer than this.
+    newest: u32,
     /// The seconds of changes whose grace has not been ended, oldest first.
     in_grace: Vec<u32>,
 }
@@ -21,12 +23,14 @@ impl Unsettled {
         if self.many == 0 {
             self.changed = vec![0; of as usize];
             self.oldest = now;
+            self.newest = now;
         }
         let Some(changed) = self.changed.get_mut(slot as usize) else { return };
         self.many += u32::from(*changed == 0);
         *changed = now.saturating_add(1);
         // Of a clock that goes back the older second counts.
         self.oldest = self.oldest.min(now);
+        self.newest = self.newest.max(now);
         if self.in_grace.last() != Some(&now) {
             self.in_grace.push(now);
         }
@@ -62,6 +66,11 @@ impl Unsettled {
     /// Whether any change can have been longer ago than so many seconds.
     pub(crate) fn may_be_older(&self, than: u32, now: u32) -> bool {
         self.many > 0 && now.saturating_sub(self.oldest) > than
+    }
+
+    /// Seconds until the last change is longer ago than so many; `None` where all have settled.
+    pub(crate) fn all_older_in(&self, than: u32, now: u32) -> Option<u32> {
+        (self.many > 0).then(|| (self.newest + than + 1).saturating_sub(now))
     }
 
     /// Finds anew which change is the oldest.
@@ -106,6 +115,8 @@ mod tests {
         unsettled.insert(1, 11, 100);
         unsettled.insert(2, 11, 105);
         assert!(!unsettled.may_be_older(10, 110) && unsettled.may_be_older(10, 111));
+        let all = [105, 115, 116, 200].map(|now| unsettled.all_older_in(10, now));
+        assert_eq!(all, [Some(11), Some(1), Some(0), Some(0)]);
         unsettled.remove(1);
         unsettled.note_oldest();
         assert!(!unsettled.may_be_older(10, 115) && unsettled.may_be_older(10, 116));

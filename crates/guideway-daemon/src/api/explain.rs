@@ -10,6 +10,7 @@ use guideway_wire::{Tunnel, parse};
 
 use super::model::{Explanation, Outer, Referee, Tried};
 use super::trace::protocol;
+use super::view::fits;
 use crate::core::Core;
 use crate::engine::Plane;
 
@@ -111,12 +112,16 @@ fn describe_backend(core: &Core, global: u32, trial: &Trial, tried: &mut Tried) 
     tried.address = Some(address(record.address()));
     tried.backend_state = Some(record.state().as_str().to_owned());
     debug_assert_ne!(record.state(), BackendState::Free, "invariant violated: forwarded to nobody");
+    let (mtu, packet_bytes) = fits(record);
     let mac = |bytes: [u8; 6]| bytes.map(|byte| format!("{byte:02x}")).join(":");
     tried.outer = Some(Outer {
         tunnel: tunnel_word(record.status().tunnel()).to_owned(),
         source: outer_source(&trial.frame).unwrap_or_else(|| address(record.outer_source())),
         destination: address(record.address()),
         interface: record.interface(),
+        interface_name: Some(core.link_name(record.interface())),
+        mtu,
+        packet_bytes,
         source_mac: mac(record.own_mac()),
         next_hop_mac: record.neighbour().map(mac),
         frame_bytes: trial.frame.len() as u32,
@@ -187,7 +192,10 @@ fn steps(tried: &Tried) -> Vec<String> {
             ));
             steps.push(format!("{} from {} to {}", outer.tunnel, outer.source, outer.destination));
             let mac = outer.next_hop_mac.as_deref().unwrap_or("nobody");
-            steps.push(format!("to {mac} by interface {}", outer.interface));
+            let by = outer.interface_name.as_deref().unwrap_or("an interface without a name");
+            steps.push(format!("to {mac} by {by}"));
+            let Outer { mtu, packet_bytes, .. } = outer;
+            steps.push(format!("packets of up to {packet_bytes} bytes fit the tunnel, whose MTU is {mtu}"));
         }
         _ => steps.push(format!("{}: {}", tried.outcome, tried.meaning)),
     }

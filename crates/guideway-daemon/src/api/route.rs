@@ -22,6 +22,7 @@ use tokio::time::timeout;
 use super::body::{Body, NoBody};
 use super::desk::{Loop, Order, Reply};
 use super::door::Caller;
+use super::model::Backend;
 use super::problem::{Kind, Refusal};
 use crate::audit;
 use crate::core::Core;
@@ -172,15 +173,15 @@ pub(super) fn read<P: Part, Q: Part + JsonSchema, B: Body, T: Told>(
     route::<Q, B, T>(verb, path, summary, false, on(verb.filter(), handler))
 }
 
-/// A route that changes something, if the request knows what: `If-Match` has the revision, or `*`.
-pub(super) fn change<P: Part, Q: Part + JsonSchema, B: Body, T: Told>(
+/// A route that changes what operators say of a backend, if the request knows what: `If-Match` has the revision, or `*`.
+pub(super) fn change<P: Part, Q: Part + JsonSchema, B: Body>(
     verb: Verb,
     path: &'static str,
     summary: &'static str,
-    change: Changes<P, Q, B, T>,
+    change: Changes<P, Q, B, Backend>,
 ) -> Route {
     let handler = move |State(to_loop): State<Loop>, asked: Asked<P, Q, B>| async move {
-        to_loop
+        let mut changed = to_loop
             .on(move |desk| {
                 let core = &mut *desk.core;
                 let request = asked.request.clone();
@@ -193,9 +194,12 @@ pub(super) fn change<P: Part, Q: Part + JsonSchema, B: Body, T: Told>(
                 core.audit.note(request, refused, revision.clone());
                 Ok::<_, Refusal>(Tagged { revision, value: changed? })
             })
-            .await?
+            .await??;
+        // It is in files by now, or could not be written.
+        changed.value.not_kept = to_loop.ask(|desk| desk.core.said_is_not_kept()).await?;
+        Ok::<_, Refusal>(changed)
     };
-    route::<Q, B, T>(verb, path, summary, true, on(verb.filter(), handler))
+    route::<Q, B, Backend>(verb, path, summary, true, on(verb.filter(), handler))
 }
 
 /// A route that gives the loop an order and waits for what comes of it.

@@ -1,6 +1,6 @@
 //! What the core knows, in the API's words.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -11,9 +11,10 @@ use guideway_control::drain::{DrainKey, Phase};
 use guideway_control::health::{self, Verdict, Who};
 use guideway_control::overrides::{AdminState, Override};
 use guideway_forward::outcome::Kind;
-use guideway_forward::record::BackendState;
 use guideway_forward::record::flow::ENTRIES;
+use guideway_forward::record::{self, BackendState};
 use guideway_page::{CONSOLE, LAB};
+use guideway_wire::{IpVersion, encap::overhead};
 
 use super::model::*;
 use super::page;
@@ -96,8 +97,21 @@ fn admin(said: &Override, configured: Option<&config::Backend>) -> AdminState {
     said.admin.unwrap_or(match configured.map(|backend| backend.state) {
         Some(config::BackendState::Active) => AdminState::Ready,
         Some(config::BackendState::Draining) | None => AdminState::Drain,
-        Some(config::BackendState::Down | config::BackendState::Disabled) => AdminState::Maintenance,
+        Some(config::BackendState::Down | config::BackendState::Maintenance) => AdminState::Maintenance,
     })
+}
+
+/// Where the backends are that take new flows as far as operators and the configuration go.
+pub(crate) fn ready_addresses(core: &Core) -> HashSet<IpAddr> {
+    let backends = core
+        .config
+        .services
+        .iter()
+        .flat_map(|service| service.backends.iter().map(move |backend| (service.name.as_str(), backend)));
+    let ready = backends.filter(|(service, backend)| {
+        admin(&said_of(core, service, &backend.name), Some(*backend)) == AdminState::Ready
+    });
+    ready.map(|(_, backend)| backend.address).collect()
 }
 
 /// Drains that are not over.
@@ -119,8 +133,12 @@ const NAMED: usize = 5;
 
 /// What is no fault, and good to know.
 fn asides(core: &Core) -> Vec<String> {
-    let fell_back = core.about.interfaces.iter().filter_map(|port| Some((port, port.fell_back.as_ref()?)));
-    fell_back.map(|(port, why)| format!("{} runs in {} mode: {why}", port.name, port.mode)).collect()
+    let fell_back = core.about.interfaces.iter().filter(|port| port.fell_back.is_some());
+    let note = |port: &Interface| {
+        let Interface { name, mode, .. } = port;
+        format!("{name} runs in {mode} mode, not in native; `guideway doctor {name}` tells more")
+    };
+    fell_back.map(note).chain(core.narrow_links()).collect()
 }
 
 /// A backend that is wanted and fails its checks.
@@ -143,6 +161,7 @@ fn faults(core: &Core, services: &[Outline]) -> Vec<String> {
     faults.extend(core.unwritten.values().cloned());
     faults.extend(core.drift.failing.values().cloned());
     faults.extend(core.about.interfaces.iter().filter(|port| port.down).map(is_down_text));
+    faults.extend(core.lost_texts());
     let configured: HashMap<&str, &config::Service> =
         core.config.services.iter().map(|service| (service.name.as_str(), service)).collect();
     let mut all_failing = all_failing(core);
@@ -248,6 +267,7 @@ fn service(
         slots: status.slots,
         unsettled_slots: status.unsettled,
         prior_table: status.prior,
+        settles_in_seconds: status.settles_in,
         resize_refused: status.resize_refused.map(|error| error.to_string()),
         last_resort: status.last_resort,
         eligible: backends.iter().filter(|backend| backend.slots > 0).count() as u64,
@@ -271,12 +291,17 @@ fn backend(
     let wanted = wanted.filter(|_| !status.removed);
     let changed = if status.removed { Override::default() } else { core.desired.overrides().of(&who) };
     let admin = admin(&changed, wanted);
+    let said = [("admin", changed.admin.is_some()), ("weight", changed.weight.is_some())];
+    let overrides: Vec<String> =
+        said.into_iter().filter(|(_, is_said)| *is_said).map(|(what, _)| what.to_owned()).collect();
     let record = core.controller.engine().backend(status.global);
     let address =
         record.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |r| Ipv6Addr::from(r.address()).to_canonical());
     let next_hop = record.and_then(|record| {
         let mac = record.neighbour()?.map(|byte| format!("{byte:02x}")).join(":");
-        Some(NextHop { interface: record.interface(), mac })
+        let (mtu, packet_bytes) = fits(record);
+        let interface_name = Some(core.link_name(record.interface()));
+        Some(NextHop { interface: record.interface(), interface_name, mac, mtu, packet_bytes })
     });
     let key = DrainKey {
         service: who.service.clone(),
@@ -289,7 +314,8 @@ fn backend(
         address,
         state: status.state.as_str().to_owned(),
         admin: admin.as_str().to_owned(),
-        overridden: changed.admin.is_some() || changed.weight.is_some(),
+        overridden: !overrides.is_empty(),
+        overrides,
         removed: status.removed,
         weight: changed.weight.or(wanted.map(|backend| backend.weight)).unwrap_or(0),
         configured_weight: wanted.map(|backend| backend.weight),
@@ -300,9 +326,17 @@ fn backend(
         next_hop,
         packets_total: status.count.packets,
         bytes_total: status.count.bytes,
+        not_kept: None,
         service: who.service,
         name: who.backend,
     }
+}
+
+/// The largest packet of the tunnel to a backend, and the largest of a client in it.
+pub(super) fn fits(record: &record::Backend) -> (u16, u16) {
+    let status = record.status();
+    let family = if status.underlay_is_v4() { IpVersion::V4 } else { IpVersion::V6 };
+    (status.mtu(), status.mtu().saturating_sub(overhead(status.tunnel(), family) as u16))
 }
 
 fn health(status: health::Status, now: Instant) -> Health {

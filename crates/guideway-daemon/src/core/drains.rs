@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use guideway_control::config::{BackendState, Config, Service};
 use guideway_control::controller::Remaining;
+use guideway_control::counted;
 use guideway_control::drain::{DrainEvent, DrainKey};
 use guideway_control::health::Who;
 use guideway_control::overrides::AdminState;
@@ -152,7 +153,8 @@ impl Core {
 
     /// Ends what a drain has left: what still comes of it gets what the service says of orphans.
     fn cut(&mut self, key: DrainKey, live_flows: u32, now: Instant) {
-        let text = format!("the deadline of its drain passed: {live_flows} live flows end");
+        let flows = counted(live_flows, "live flow ends", "live flows end");
+        let text = format!("the deadline of its drain passed: {flows}");
         let (service, backend) = (Some(key.service.as_str()), Some(key.backend.as_str()));
         self.journal.note_of(Grade::Warning, Kind::Drain, service, backend, text);
         if key.removed {

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use guideway_control::counted;
+
 use super::Core;
 use crate::journal::{Grade, Kind};
 
@@ -17,7 +19,7 @@ pub(crate) struct Impossible<'a> {
 impl std::fmt::Display for Impossible<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { backends, why } = self;
-        let whose = if *backends == 1 { "1 backend" } else { &format!("{backends} backends") };
+        let whose = counted(*backends, "backend", "backends");
         write!(out, "the checks of {whose} cannot be made, and what they found last holds: {why}")
     }
 }

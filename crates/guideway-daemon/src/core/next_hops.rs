@@ -1,19 +1,30 @@
-//! Frames go another way.
+//! Frames go another way, or find none.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
+use guideway_control::counted;
 use guideway_forward::record::NextHop;
 
 use super::Core;
+use crate::api::view;
 use crate::journal::{Grade, Kind};
+use crate::ways::Lost;
 
 /// So many next hops that change together are told one by one.
 const TOLD: usize = 8;
 
+/// So many backends without a way are named in a line.
+const NAMED: usize = 5;
+
+/// From one look at backends without a way to the next.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 impl Core {
     /// Takes what the kernel says of where frames go.
-    pub(crate) fn set_next_hops(&mut self, changes: &[(IpAddr, NextHop)]) {
-        let ways = self.ways.find(changes);
+    pub(crate) fn set_next_hops(&mut self, changes: &[(IpAddr, NextHop)], now: Instant) {
+        let ways = self.ways.find(changes, now);
         self.follow_ways(&ways);
     }
 
@@ -24,6 +35,11 @@ impl Core {
         }
         self.tunnels_stale = true;
         self.desired.set_next_hops(&mut self.controller, changes);
+        for (_, way) in changes.iter().filter(|(_, way)| way.interface != 0) {
+            let name = nix::net::if_::if_indextoname(way.interface).ok();
+            let name = name.and_then(|name| name.into_string().ok()).filter(|name| !name.is_empty());
+            self.links.extend(name.map(|name| (way.interface, name)));
+        }
         if changes.len() > TOLD {
             let unresolved = changes.iter().filter(|(_, next_hop)| next_hop.neighbour == [0; 6]).count();
             let text = format!("{} next hops changed; {unresolved} have no neighbour", changes.len());
@@ -31,22 +47,143 @@ impl Core {
             return;
         }
         for &(backend, next_hop) in changes {
-            let mac = next_hop.neighbour;
-            if mac == [0; 6] {
-                let text = format!("no neighbour leads to {backend}");
+            if let Some(why) = self.ways.why_lost(backend, next_hop) {
+                let text = format!("no way to {backend}: {}", self.why_lost(why));
                 self.journal.note(Grade::Warning, Kind::NextHop, text);
             } else {
-                let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
-                let text = format!("frames to {backend} go to {mac} by interface {}", next_hop.interface);
+                let mac = next_hop.neighbour.map(|byte| format!("{byte:02x}")).join(":");
+                let by = self.link_name(next_hop.interface);
+                let text = format!("frames to {backend} go to {mac} by {by}");
                 let wanted = self.config.underlay.mtu;
                 let text = match next_hop.limit(wanted) {
-                    limit if limit < wanted => {
-                        format!("{text}, whose MTU of {limit} holds instead of {wanted}, [underlay] mtu")
-                    }
+                    limit if limit < wanted => format!("{text}, {}", narrow_text(limit, wanted)),
                     _ => text,
                 };
                 self.journal.note(Grade::Info, Kind::NextHop, text);
             }
         }
+    }
+
+    /// Looks which backends no frame can be sent to.
+    pub(crate) fn note_lost_ways(&mut self, is_down: impl Fn(u32) -> bool, now: Instant) {
+        if self.lost_looked_at.is_some_and(|at| now < at + LOOK_EVERY) {
+            return;
+        }
+        self.lost_looked_at = Some(now);
+        self.lost = self.ways.lost(now).collect();
+        if !self.lost.is_empty() {
+            // What operators switched off or let drain may well be gone.
+            let wanted = view::ready_addresses(self);
+            self.lost.retain(|backend, _| wanted.contains(backend));
+        }
+        for why in self.lost.values_mut() {
+            if let Lost::Neighbour(link) | Lost::Route(Some(link)) = *why
+                && is_down(link)
+            {
+                *why = Lost::Link(link);
+            }
+        }
+    }
+
+    /// What is wrong with the ways to backends, a line for each reason.
+    pub(crate) fn lost_texts(&self) -> impl Iterator<Item = String> {
+        let mut by_reason: BTreeMap<Lost, Vec<IpAddr>> = BTreeMap::new();
+        for (&backend, &why) in &self.lost {
+            by_reason.entry(why).or_default().push(backend);
+        }
+        by_reason.into_iter().map(|(why, backends)| {
+            let named: Vec<String> = backends.iter().take(NAMED).map(IpAddr::to_string).collect();
+            let more = match backends.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!(
+                "no way to {}{more}, what is sent there is dropped: {}",
+                named.join(", "),
+                self.why_lost(why)
+            )
+        })
+    }
+
+    /// What is no fault and good to know: where an interface takes less than is configured.
+    pub(crate) fn narrow_links(&self) -> impl Iterator<Item = String> {
+        let wanted = self.config.underlay.mtu;
+        self.ways.narrow(wanted).into_iter().map(move |((link, limit), backends)| {
+            let backends = counted(backends, "backend is", "backends are");
+            format!("{backends} reached by {}, {}", self.link_name(link), narrow_text(limit, wanted))
+        })
+    }
+
+    /// The name of an interface that frames leave by.
+    pub(crate) fn link_name(&self, index: u32) -> String {
+        self.links.get(&index).cloned().unwrap_or_else(|| format!("interface {index}"))
+    }
+
+    fn why_lost(&self, why: Lost) -> String {
+        match why {
+            Lost::Route(_) => "no route leads there".to_owned(),
+            Lost::Neighbour(link) => format!("the next hop does not answer at {}", self.link_name(link)),
+            Lost::Link(link) => format!("{} is down, gone or without a carrier", self.link_name(link)),
+        }
+    }
+}
+
+/// Which of two MTUs holds.
+fn narrow_text(limit: u16, wanted: u16) -> String {
+    format!("whose MTU of {limit} holds instead of {wanted}, [underlay] mtu")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guideway_control::health::Who;
+    use guideway_control::overrides::AdminState;
+
+    use crate::in_process;
+    use crate::metrics::{Format, Reading};
+
+    /// An interface that there is not.
+    const LINK: u32 = 0x7fff_0000;
+
+    #[test]
+    fn a_backend_without_a_way_is_a_fault_with_its_reason_until_there_is_one() {
+        let mut now = Instant::now();
+        let mut core = in_process::core(in_process::CONFIG, now).unwrap();
+        let backends: Vec<IpAddr> = core.backends().into_iter().collect();
+        let metric = |core: &Core| {
+            let text = Reading::take(core).text(Format::Classic);
+            let line = text.lines().find_map(|line| line.strip_prefix("guideway_next_hops_missing "));
+            line.unwrap().parse::<usize>().unwrap()
+        };
+        let look = |core: &mut Core, now: &mut Instant, is_down: bool| {
+            *now += LOOK_EVERY;
+            core.note_lost_ways(|_| is_down, *now);
+            view::status(core).faults
+        };
+        assert!(look(&mut core, &mut now, false)[0].ends_with("is dropped: no route leads there"));
+        let found = NextHop { interface: LINK, neighbour: [2; 6], own_mac: [4; 6], link_mtu: Some(1_400) };
+        let ways = |way: NextHop| backends.iter().map(|&backend| (backend, way)).collect::<Vec<_>>();
+        core.set_next_hops(&ways(found), now);
+        assert_eq!(look(&mut core, &mut now, false), Vec::<String>::new());
+        assert_eq!(metric(&core), 0);
+        let notes = view::status(&core).notes;
+        assert!(notes[0].contains("MTU of 1400 holds instead of 1500"), "{notes:?}");
+
+        core.set_next_hops(&ways(NextHop { neighbour: [0; 6], ..found }), now);
+        let faults = look(&mut core, &mut now, false);
+        assert!(faults[0].ends_with("the next hop does not answer at interface 2147418112"), "{faults:?}");
+        assert_eq!((faults.len(), metric(&core)), (1, backends.len()));
+        core.set_next_hops(&ways(NextHop::default()), now);
+        let faults = look(&mut core, &mut now, true);
+        assert!(faults[0].ends_with("interface 2147418112 is down, gone or without a carrier"), "{faults:?}");
+        for backend in core.config.services[0].backends.clone() {
+            let who = Who { service: core.config.services[0].name.clone(), backend: backend.name };
+            core.set_admin(&who, AdminState::Maintenance, None, now);
+        }
+        assert_eq!(
+            look(&mut core, &mut now, true),
+            ["web: no backend takes new flows"],
+            "they are switched off"
+        );
     }
 }

@@ -17,7 +17,7 @@ pub enum State {
     /// It may.
     #[default]
     Eligible,
-    /// It may not: draining, down or disabled. It keeps its place in the slice.
+    /// It may not: draining, down or in maintenance. It keeps its place in the slice.
     Ineligible,
 }
 

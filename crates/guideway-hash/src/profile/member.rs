@@ -88,13 +88,13 @@ impl fmt::Display for State {
 impl FromStr for State {
     type Err = UnknownState;
 
-    /// Reads the names of [`State::name`], and `down` and `disabled` as this project's configuration has them.
+    /// Reads the names of [`State::name`], and `down` and `maintenance` as this project's configuration has them.
     fn from_str(name: &str) -> Result<Self, UnknownState> {
         match name {
             "active" => Ok(Self::Active),
             "draining" => Ok(Self::Draining),
             "unhealthy" | "down" => Ok(Self::Unhealthy),
-            "inactive" | "disabled" => Ok(Self::Inactive),
+            "inactive" | "maintenance" => Ok(Self::Inactive),
             _ => Err(UnknownState),
         }
     }
@@ -102,7 +102,9 @@ impl FromStr for State {
 
 /// A word that names no [`State`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a backend state; the states are active, draining, unhealthy (or down), inactive (or disabled)")]
+#[error(
+    "not a backend state; the states are active, draining, unhealthy (or down), inactive (or maintenance)"
+)]
 pub struct UnknownState;
 
 /// A member that takes part in a build, with its place in the caller's slice.

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use guideway_control::config::{self, events};
+use guideway_control::counted;
 use serde_json::json;
 
 use crate::failure::{Failure, Outcome};
@@ -83,9 +84,10 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
                 let backends: usize = config.services.iter().map(|service| service.backends.len()).sum();
                 writeln!(
                     screen,
-                    "{}: ok: {} services, {backends} backends",
+                    "{}: ok: {}, {}",
                     printable(source.name()),
-                    config.services.len()
+                    counted(config.services.len(), "service", "services"),
+                    counted(backends, "backend", "backends")
                 )?;
             }
             Ok(Outcome::Ok)

@@ -126,7 +126,7 @@ fn a_next_hop_that_the_configuration_names_is_where_frames_go() {
     };
     bed.configure(&mac("02:00:00:00:00:77"));
     let daemon = bed.run();
-    said(&daemon, "go to 02:00:00:00:00:77 by interface");
+    said(&daemon, "go to 02:00:00:00:00:77 by");
     assert!(http::get(&bed.network.client.namespace, vips(HTTP_PORT)[0], "/").is_err());
     bed.configure(&config("200ms", &backends(3, |_| "")));
     bed.serves();

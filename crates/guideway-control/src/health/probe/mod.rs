@@ -23,7 +23,7 @@ use crate::config::Probe;
 use http::Request;
 use progress::Progress;
 use tls::TlsConfigs;
-use transport::Transport;
+use transport::{Lack, Transport};
 
 /// Asks one way, and takes no longer than the check allows.
 async fn ask(check: &Check, leg: &Leg, options: &Options, tls: &TlsConfigs) -> LegResult {
@@ -34,23 +34,31 @@ async fn ask(check: &Check, leg: &Leg, options: &Options, tls: &TlsConfigs) -> L
         asked.unwrap_or_else(|_| Err(Fault::TimedOut { limit: check.timeout, stage: progress.stage() }));
     match result {
         Ok(()) => Ok(Passed { took: began.elapsed() }),
-        Err(fault) => Err(lacking_here(leg, &fault).unwrap_or(fault)),
+        Err(fault) => Err(lacking_here(check, leg, &fault).unwrap_or(fault)),
     }
 }
 
-/// What this host lacks, where a leg through a tunnel got nowhere because of that: its packets leave by the virtual
-/// address's route before they are wrapped. By a socket that is bound to a device the kernel does not tell.
-fn lacking_here(leg: &Leg, fault: &Fault) -> Option<Fault> {
+/// What this host lacks, where a leg got nowhere because of that. Packets of one through a tunnel leave by the virtual
+/// address's route before they are wrapped; by a socket that is bound to a device the kernel does not tell. Without a route
+/// to the backend itself, clients' packets get nowhere either, so that one counts.
+fn lacking_here(check: &Check, leg: &Leg, fault: &Fault) -> Option<Fault> {
     let got_nowhere =
         matches!(fault, Fault::TimedOut { stage: Stage::Connect, .. } | Fault::Unreachable { .. });
-    match leg.way {
-        Way::Tunnel { vip, .. } if got_nowhere && !transport::is_routed(vip) => Some(Fault::Local {
-            said: format!(
-                "this host has no route to {vip}: probes through the tunnel need one, as by a default gateway"
-            ),
-        }),
-        _ => None,
-    }
+    let to = match leg.way {
+        Way::Tunnel { vip, .. } => vip,
+        Way::Direct => check.address,
+    };
+    let lack = if got_nowhere { transport::lack(to) } else { None };
+    let said = match lack? {
+        Lack::Route if leg.way == Way::Direct => return None,
+        Lack::Route => {
+            format!(
+                "this host has no route to {to}: probes through the tunnel need one, as by a default gateway"
+            )
+        }
+        Lack::Source => format!("this host has no address of its own to ask {to} from"),
+    };
+    Some(Fault::Local { said })
 }
 
 async fn ask_patiently(

@@ -1,6 +1,6 @@
 //! Sockets of probes: where they go, which mark they carry, by which device they leave.
 
-use std::io::ErrorKind::{HostUnreachable, NetworkUnreachable};
+use std::io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkUnreachable};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -10,12 +10,28 @@ use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use super::progress::{Progress, words};
 use crate::health::round::{Fault, Stage};
 
-/// Whether any route leads to an address; nothing is sent.
-pub(super) fn is_routed(address: IpAddr) -> bool {
+/// What this host lacks to send to an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lack {
+    /// A route there.
+    Route,
+    /// An address of its own: without one, Linux sends IPv4 packets from 0.0.0.0.
+    Source,
+}
+
+/// What is lacking, if anything is; nothing is sent.
+pub(super) fn lack(address: IpAddr) -> Option<Lack> {
     let any: IpAddr =
         if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let routed = std::net::UdpSocket::bind((any, 0)).and_then(|socket| socket.connect((address, 9)));
-    !routed.is_err_and(|error| matches!(error.kind(), NetworkUnreachable | HostUnreachable))
+    let socket = std::net::UdpSocket::bind((any, 0)).ok()?;
+    match socket.connect((address, 9)).and_then(|()| socket.local_addr()) {
+        Ok(from) => from.ip().is_unspecified().then_some(Lack::Source),
+        Err(error) => match error.kind() {
+            NetworkUnreachable | HostUnreachable => Some(Lack::Route),
+            AddrNotAvailable => Some(Lack::Source),
+            _ => None,
+        },
+    }
 }
 
 /// The way of one leg's packets.

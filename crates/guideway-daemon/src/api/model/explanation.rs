@@ -92,6 +92,15 @@ pub struct Outer {
     pub destination: IpAddr,
     /// The index of the interface that it leaves by.
     pub interface: u32,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface_name: Option<String>,
+    /// The largest packet of the tunnel.
+    #[serde(default)]
+    pub mtu: u16,
+    /// The largest packet of a client's that fits into it.
+    #[serde(default)]
+    pub packet_bytes: u16,
     /// The source MAC address.
     pub source_mac: String,
     /// The destination MAC address.

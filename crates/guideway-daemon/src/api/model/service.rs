@@ -25,6 +25,10 @@ pub struct Service {
     pub unsettled_slots: u32,
     /// Whether the table before a change of size or seed is still consulted.
     pub prior_table: bool,
+    /// How long until those slots can settle, or that table be given up; slots with a live flow elsewhere wait for it.
+    /// Not there where all is settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settles_in_seconds: Option<u32>,
     /// Why a new size or seed, whose turn has come, is not in place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resize_refused: Option<String>,
@@ -61,6 +65,9 @@ pub struct Backend {
     pub admin: String,
     /// Whether an operator said something else than the configuration.
     pub overridden: bool,
+    /// What an operator said: `admin`, `weight`, or both.
+    #[serde(default)]
+    pub overrides: Vec<String>,
     /// Whether it has left the configuration.
     pub removed: bool,
     /// Its weight by configuration and operators.
@@ -85,6 +92,9 @@ pub struct Backend {
     pub packets_total: u64,
     /// Bytes forwarded to it since it joined.
     pub bytes_total: u64,
+    /// In the answer to a change: why a restart would not find it; the files of state are written as soon as they can be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_kept: Option<String>,
 }
 
 /// What checks say of a backend.
@@ -158,8 +168,17 @@ pub struct Drain {
 pub struct NextHop {
     /// The index of the interface.
     pub interface: u32,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface_name: Option<String>,
     /// The neighbour's MAC address.
     pub mac: String,
+    /// The largest packet of the tunnel: the configuration's `[underlay] mtu`, or less where the interface takes less.
+    #[serde(default)]
+    pub mtu: u16,
+    /// The largest packet of a client's that fits into it. A larger one is answered with what fits.
+    #[serde(default)]
+    pub packet_bytes: u16,
 }
 
 /// What an operator wants of a backend.

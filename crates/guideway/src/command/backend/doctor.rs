@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::path::Path;
 
+use guideway_control::counted;
 use guideway_forward::tunnel_end::{EndOutcome, Role};
 use guideway_xdp::end::{self, Decapsulator};
 use guideway_xdp::occupant::{Occupant, occupant};
@@ -260,12 +261,13 @@ fn counts(programs: &Decapsulator) -> Vec<Finding> {
     let packets: BTreeMap<&str, u64> =
         counts.into_iter().map(|(name, tally)| (name, tally.packets)).collect();
     let came = packets.get(EndOutcome::Decapsulated.as_str()).copied().unwrap_or_default();
-    let mut findings = vec![Finding::ok(format!("{came} packets came out of a tunnel"))];
+    let came = counted(came, "packet", "packets");
+    let mut findings = vec![Finding::ok(format!("{came} came out of a tunnel"))];
     for (name, packets) in packets {
         let harmless = [EndOutcome::Decapsulated.as_str(), EndOutcome::NotTunnelled.as_str()];
         if packets > 0 && !harmless.contains(&name) {
             findings.push(Finding::warn(
-                format!("{packets} packets were not taken out of a tunnel: {name}"),
+                format!("not taken out of a tunnel: {}: {name}", counted(packets, "packet", "packets")),
                 meaning(name),
             ));
         }

@@ -69,6 +69,26 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     Ok(Outcome::Ok)
 }
 
+/// Makes a device where it is not there, and goes on where the kernel has none of its kind, so that all are named.
+const DEVICE: &str = r#"# The kernel's tunnels.
+lacking=
+device() {
+    name=$1 kind=$2
+    shift 2
+    ip link show dev "$name" >/dev/null 2>&1 || ip link add name "$name" type "$kind" "$@" || {
+        lacking="$lacking $kind"
+        return 0
+    }
+    ip link set dev "$name" up
+}"#;
+
+/// Ends before the virtual addresses are there: clients find no server or a whole one.
+const LACKING: &str = r#"if [ -n "$lacking" ]; then
+    echo "this kernel makes no such tunnels:$lacking" >&2
+    echo "load their modules, choose other tunnels by --encap, or use guideway backend up, which needs none" >&2
+    exit 1
+fi"#;
+
 /// A device of the kernel's that takes packets out of tunnels.
 struct Device {
     name: String,
@@ -132,18 +152,18 @@ fn set_up(setup: &Setup, ends: &[IpAddr], clamp: Clamp) -> String {
     line("# It can be run again and again.".into());
     line("set -eu".into());
     line(String::new());
-    line("# The kernel's tunnels.".into());
+    line(DEVICE.into());
     let devices = devices(setup, ends);
     for device in &devices {
         let Device { name, kind, end, rest } = device;
-        line(format!("ip link show dev {name} >/dev/null 2>&1 || \\"));
-        line(format!("    ip link add name {name} type {kind} local {end} remote any{rest}"));
-        line(format!("ip link set dev {name} up"));
+        line(format!("device {name} {kind} local {end} remote any{rest}"));
     }
     for family in gue_families(setup, ends) {
         let port = setup.gue_port;
-        line(format!("{family} fou show | grep -qw 'port {port}' || {family} fou add port {port} gue"));
+        line(format!("{family} fou show 2>/dev/null | grep -qw 'port {port}' || \\"));
+        line(format!("    {family} fou add port {port} gue || lacking=\"$lacking fou\""));
     }
+    line(LACKING.into());
     line(String::new());
     line("# What comes out of a tunnel has a client's address, and answers leave elsewhere.".into());
     for setting in sysctl::needed(&setup.listen_on) {

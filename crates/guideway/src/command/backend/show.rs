@@ -2,11 +2,12 @@
 
 use std::io::Write;
 
-use guideway_daemon::model::Backend;
+use guideway_control::counted;
+use guideway_daemon::model::{Backend, NextHop};
 use serde_json::Value;
 
 use crate::command::live::again::Again;
-use crate::command::live::service;
+use crate::command::live::{legend, service};
 use crate::daemon_client::{DaemonArgs, segment};
 use crate::failure::{Failure, Outcome};
 use crate::screen::Screen;
@@ -74,13 +75,26 @@ pub(super) fn show(args: &ShowArgs, screen: &mut Screen) -> Result<Outcome, Fail
             writeln!(screen, "  checks: {text}")?;
         }
         if let Some(next_hop) = &backend.next_hop {
-            writeln!(screen, "  frames go to {} by interface {}", next_hop.mac, next_hop.interface)?;
+            let NextHop { interface, interface_name, mac, mtu, packet_bytes } = next_hop;
+            let by = interface_name.clone().unwrap_or_else(|| format!("interface {interface}"));
+            writeln!(screen, "  frames go to {mac} by {by}")?;
+            // A daemon of an earlier version does not tell.
+            if *mtu > 0 {
+                writeln!(
+                    screen,
+                    "  packets of up to {packet_bytes} bytes fit the tunnel, whose MTU is {mtu}"
+                )?;
+            }
+        } else {
+            writeln!(screen, "  no way leads there: what is sent to it is dropped")?;
         }
         writeln!(
             screen,
-            "  {} packets, {} bytes since it joined",
-            backend.packets_total, backend.bytes_total
+            "  {}, {} since it joined",
+            counted(backend.packets_total, "packet", "packets"),
+            counted(backend.bytes_total, "byte", "bytes")
         )?;
+        legend::of_backends(std::iter::once(&backend), screen)?;
         Ok(Outcome::Ok)
     })
 }

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
+use guideway_control::counted;
+
 use crate::failure::Failure;
 use crate::screen::{Screen, Style};
 
@@ -136,12 +138,12 @@ impl<'a> Picture<'a> {
 }
 
 fn downloads(number: usize, done: u64) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} download{plural}, {done} % done")
+    format!("{}, {done} % done", counted(number, "download", "downloads"))
 }
 
 fn totals(scenery: &Scenery) -> String {
-    let mut text = format!("{} requests, {} failed", scenery.requests, scenery.failed);
+    let requests = counted(scenery.requests, "request", "requests");
+    let mut text = format!("{requests}, {} failed", scenery.failed);
     if scenery.failed_on_killed > 0 {
         // Writing to a string cannot fail.
         let _ = write!(text, ", {} on the backend that was killed", scenery.failed_on_killed);

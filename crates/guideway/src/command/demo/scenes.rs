@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use guideway_control::counted;
 use guideway_daemon::model::{Backend, Service};
 use guideway_testbed::client::Progress;
 use guideway_testbed::forwarder::Forwarder;
@@ -64,7 +65,8 @@ fn drain<F: Forwarder>(stage: &mut Stage<'_, F>) -> Result<(), Failure> {
     let kept = answered(stage) == then;
     stage.books.promise("a backend that drains gets no new connection", kept);
     let drained = stage.clients.downloads();
-    stage.tell(&format!("{} downloads from {name} have come whole, none was cut", on(&drained)))?;
+    let whole = counted(on(&drained), "download", "downloads");
+    stage.tell(&format!("{whole} from {name} came whole, none was cut"))?;
     let before = stage.ownership()?;
     stage.world.daemon.set_admin(SERVICE, name, "ready")?;
     stage.until_service("the end of the drain", |service| slots(service, name) > 0)?;
@@ -130,7 +132,8 @@ fn kill_daemon<F: Forwarder>(stage: &mut Stage<'_, F>) -> Result<(), Failure> {
         stage.until_requests_are_over()?;
         stage.show(stage.show / 2)?;
         let more = stage.clients.seen().total() - total;
-        stage.tell(&format!("{more} requests without a daemon: the kernel goes on forwarding"))?;
+        let more = counted(more, "request", "requests");
+        stage.tell(&format!("{more} without a daemon: the kernel goes on forwarding"))?;
     } else {
         stage.tell("this engine forwards in the daemon, so clients send again what was lost meanwhile")?;
     }

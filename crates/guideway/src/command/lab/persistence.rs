@@ -1,5 +1,6 @@
 //! `guideway lab persistence`: which connections survive changes of the backends.
 
+use guideway_control::counted;
 use guideway_lab::persistence::{self, Kind, PersistenceError, Reason, Report, Row, Settings};
 use guideway_lab::plot::{Axis, Chart, Point, Scale, Series, Style, Unit};
 
@@ -166,8 +167,8 @@ fn verdict(report: &Report, screen: &Screen) -> String {
         return format!("{verdict}: every broken flow has a reason that the design states.");
     }
     let verdict = screen.paint(Paint::Bad, "The promise is broken");
-    let number = report.broken_for(Reason::Unexplained);
-    format!("{verdict}: {number} flows broke without a reason; --json lists them.")
+    let broken = counted(report.broken_for(Reason::Unexplained), "flow", "flows");
+    format!("{verdict}: {broken} broke without a reason; --json lists them.")
 }
 
 fn csv(report: &Report) -> Csv {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use guideway_control::config::{self, Source};
+use guideway_control::counted;
 use guideway_daemon::model::{Applied, Plan};
 use serde_json::Value;
 
@@ -155,7 +156,8 @@ fn applied(applied: &Applied, screen: &mut Screen) -> Result<(), Failure> {
     Ok(())
 }
 
-fn not_kept(why: Option<&str>, screen: &mut Screen) -> Result<(), Failure> {
+/// Tells why a restart would not find a change.
+pub(super) fn not_kept(why: Option<&str>, screen: &mut Screen) -> Result<(), Failure> {
     if let Some(why) = why {
         let mark = screen.paint(Style::Bad, "not kept yet:");
         writeln!(screen, "{mark} {why}")?;
@@ -186,12 +188,12 @@ fn show(plan: &Plan, screen: &mut Screen) -> Result<(), Failure> {
         if service.action != "remove" {
             writeln!(
                 screen,
-                "    {} of {} slots move, {} needlessly; {} backends take new flows; {} remembered flows end",
+                "    {} of {} slots move, {} needlessly; {}; {}",
                 service.slots_moved,
                 service.slots,
                 service.slots_moved_needlessly,
-                service.eligible,
-                service.flows_ended
+                counted(service.eligible, "backend takes new flows", "backends take new flows"),
+                counted(service.flows_ended, "remembered flow ends", "remembered flows end")
             )?;
         }
         if service.resize_waits {
@@ -204,11 +206,11 @@ fn show(plan: &Plan, screen: &mut Screen) -> Result<(), Failure> {
     if plan.services.is_empty() {
         writeln!(screen, "nothing changes")?;
     } else {
-        let rest = match plan.unchanged {
-            1 => "1 service stays as it is".to_owned(),
-            services => format!("{services} services stay as they are"),
-        };
-        writeln!(screen, "{rest}")?;
+        writeln!(
+            screen,
+            "{}",
+            counted(plan.unchanged, "service stays as it is", "services stay as they are")
+        )?;
     }
     Ok(())
 }

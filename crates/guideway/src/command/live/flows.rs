@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use guideway_control::counted;
 use guideway_daemon::model::Flows;
 use serde_json::Value;
 
@@ -57,6 +58,6 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         columns.row([flow.service, flow.backend, flow.slot.to_string(), flow.class, silent]);
     }
     columns.write(screen)?;
-    writeln!(screen, "{shown} of {total} flows")?;
+    writeln!(screen, "{shown} of {}", counted(total, "flow", "flows"))?;
     Ok(Outcome::Ok)
 }

@@ -6,6 +6,7 @@ pub(crate) mod change;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod flows;
+pub(crate) mod legend;
 pub(crate) mod operate;
 pub(crate) mod rates;
 pub(crate) mod service;

@@ -3,10 +3,12 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use guideway_control::counted;
 use guideway_daemon::model::{Backend, SetAdmin, SetWeight};
 use serde_json::{Value, json};
 
-use super::service;
+use super::change::not_kept;
+use super::{legend, service};
 use crate::daemon_client::{DaemonArgs, segment};
 use crate::failure::{Failure, Outcome};
 use crate::screen::Screen;
@@ -71,7 +73,10 @@ pub(crate) struct DrainArgs {
     /// End the flows that are left after this time, as 10m; 1s to 7 days
     #[arg(long, value_name = "TIME", value_parser = times::between(Duration::from_secs(1), LONGEST_DRAIN))]
     deadline: Option<humantime::Duration>,
-    /// Wait until nothing lives there any more
+    /// Wait until nothing lives there any more; with --quiet, until no live flow is seen
+    ///
+    /// That is only sure once the slots that changed their owner have settled, an idle time after the change (15m for
+    /// TCP): flows that are silent for so long may still come back.
     #[arg(long)]
     wait: bool,
     /// With --wait: be content when no live flow is seen, though silent ones may be there
@@ -144,9 +149,11 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
             .map(|drain| (drain.phase, drain.live_flows, drain.ending_flows, drain.unsettled_slots));
         if !json && now != told {
             if let Some((phase, flows, ending, slots)) = &now {
+                let flows = counted(*flows, "live flow", "live flows");
+                let slots = counted(*slots, "slot", "slots");
                 writeln!(
                     screen,
-                    "{phase}: {flows} live flows, {ending} opening or closing, {slots} slots with older ones"
+                    "{phase}: {flows}, {ending} opening or closing, {slots} where silent ones may be"
                 )?;
                 screen.finish()?;
             }
@@ -163,7 +170,9 @@ fn show(backend: &Value, json: bool, screen: &mut Screen) -> Result<Outcome, Fai
         screen.json(backend)?;
     } else {
         let backend: Backend = serde_json::from_value(backend.clone()).map_err(Failure::failed)?;
-        service::backends(&[backend], screen)?;
+        service::backends(std::slice::from_ref(&backend), screen)?;
+        legend::of_backends(std::iter::once(&backend), screen)?;
+        not_kept(backend.not_kept.as_deref(), screen)?;
     }
     Ok(Outcome::Ok)
 }

@@ -2,11 +2,12 @@
 
 use std::io::Write;
 
-use guideway_daemon::model::{Backend, Service, Table};
+use guideway_control::counted;
+use guideway_daemon::model::{Backend, Drain, Service, Table};
 use serde_json::Value;
 
 use super::again::Again;
-use super::age;
+use super::{age, legend};
 use crate::columns::{Align, Columns};
 use crate::daemon_client::{DaemonArgs, segment};
 use crate::failure::{Failure, Outcome};
@@ -68,17 +69,23 @@ fn list(services: &[Service], screen: &mut Screen) -> Result<(), Failure> {
         backends(&service.backends, screen)?;
         writeln!(screen)?;
     }
-    Ok(())
+    legend::of_services(services, screen)
 }
 
 fn head(service: &Service, screen: &mut Screen) -> Result<(), Failure> {
     let name = screen.paint(Style::Heading, &service.name);
     writeln!(screen, "{name}  {}", service.listen.join("  "))?;
+    let unsettled = match service.settles_in_seconds {
+        Some(seconds) if service.unsettled_slots > 0 => {
+            format!("{} unsettled for {} yet", service.unsettled_slots, age(f64::from(seconds)))
+        }
+        _ => format!("{} unsettled", service.unsettled_slots),
+    };
     let mut facts = vec![
         format!("generation {}", service.generation),
-        format!("{} slots", service.slots),
-        format!("{} unsettled", service.unsettled_slots),
-        format!("{} packets", service.packets_total),
+        counted(service.slots, "slot", "slots"),
+        unsettled,
+        counted(service.packets_total, "packet", "packets"),
     ];
     if service.last_resort {
         facts.push("LAST RESORT: every check fails".to_owned());
@@ -101,7 +108,7 @@ fn details(service: &Service, screen: &mut Screen) -> Result<(), Failure> {
             writeln!(screen, "  {}: {text}", backend.name)?;
         }
     }
-    Ok(())
+    legend::of_services(std::slice::from_ref(service), screen)
 }
 
 /// What the checks of a backend say, in words; `None` where nothing checks it.
@@ -133,7 +140,8 @@ pub(crate) fn backends(backends: &[Backend], screen: &mut Screen) -> Result<(), 
 
 /// Backends of several services as a table.
 pub(crate) fn backends_of_all(backends: &[Backend], screen: &mut Screen) -> Result<(), Failure> {
-    rows("service", |backend| backend.service.clone(), backends, screen)
+    rows("service", |backend| backend.service.clone(), backends, screen)?;
+    legend::of_backends(backends.iter(), screen)
 }
 
 fn rows(
@@ -160,26 +168,35 @@ fn rows(
             row => format!("{} {row}/{}", health.verdict, health.needed),
         });
         let admin = if backend.removed { "removed" } else { &backend.admin };
-        let drain = backend.drain.as_ref().map_or(String::new(), |drain| match drain.phase.as_str() {
-            "busy" => format!("{} live flows", drain.live_flows),
-            "quiet" => format!("quiet, {} slots", drain.unsettled_slots),
-            phase => phase.to_owned(),
-        });
+        let star = |what: &str| if backend.overrides.iter().any(|said| said == what) { "*" } else { "" };
         columns.row([
             first(backend),
             backend.name.clone(),
             backend.address.to_string(),
             backend.state.clone(),
-            format!("{admin}{}", if backend.overridden { "*" } else { "" }),
+            format!("{admin}{}", star("admin")),
             health,
-            backend.weight.to_string(),
+            format!("{}{}", backend.weight, star("weight")),
             format!("{:.1} %", backend.share * 100.0),
             backend.packets_total.to_string(),
-            drain,
+            backend.drain.as_ref().map_or(String::new(), drain),
         ]);
     }
     columns.write(screen)?;
     Ok(())
+}
+
+/// How far a drain is.
+fn drain(drain: &Drain) -> String {
+    let mut text = match drain.phase.as_str() {
+        "busy" => counted(drain.live_flows, "live flow", "live flows"),
+        "quiet" => format!("quiet, {} unsettled", counted(drain.unsettled_slots, "slot", "slots")),
+        phase => phase.to_owned(),
+    };
+    if let Some(seconds) = drain.cut_in_seconds {
+        text += &format!(", cut in {}", age(seconds));
+    }
+    text
 }
 
 /// Who owns which slot.

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use guideway_control::counted;
 use guideway_daemon::model::{Trace, Traced};
 use serde_json::Value;
 
@@ -84,8 +85,8 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
             show(packet, args.steps, screen)?;
         }
         let lost = if trace.lost > 0 { format!(", {} more had no room", trace.lost) } else { String::new() };
-        let text =
-            format!("{} of {} packets that were looked at{lost}", trace.packets.len(), trace.looked_at);
+        let looked_at = counted(trace.looked_at, "packet that was", "packets that were");
+        let text = format!("{} of {looked_at} looked at{lost}", trace.packets.len());
         let text = screen.paint(Style::Faint, text);
         writeln!(screen, "{text}")?;
     }

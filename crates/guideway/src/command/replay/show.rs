@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use guideway_control::counted;
 use guideway_control::replay::{Books, ServiceBooks};
 use guideway_forward::{Event, Outcome};
 
@@ -24,7 +25,7 @@ fn heading(screen: &mut Screen, text: &str) -> io::Result<()> {
 }
 
 fn capture(screen: &mut Screen, told: &Told, books: &Books) -> io::Result<()> {
-    write!(screen, "{} packets read", told.packets)?;
+    write!(screen, "{} read", counted(told.packets, "packet", "packets"))?;
     let left = [
         (told.snapped, "cut short by the capture (a snap length)"),
         (told.unsupported_link, "of a link that is neither Ethernet nor IP"),
@@ -81,14 +82,17 @@ fn one_service(screen: &mut Screen, service: &ServiceBooks) -> io::Result<()> {
     let title = screen.paint(Style::Heading, &service.name);
     write!(
         screen,
-        "\n{title}: {} packets, {} bytes; a table of {} slots, generation {}",
-        service.packets, service.bytes_total, service.slots, service.generation
+        "\n{title}: {}, {}; a table of {} slots, generation {}",
+        counted(service.packets, "packet", "packets"),
+        counted(service.bytes_total, "byte", "bytes"),
+        service.slots,
+        service.generation
     )?;
     if service.unsettled_slots > 0 {
         write!(
             screen,
-            ", {} slots still unsettled (older flows may be on another backend)",
-            service.unsettled_slots
+            ", {} still unsettled (older flows may be on another backend)",
+            counted(service.unsettled_slots, "slot", "slots")
         )?;
     }
     writeln!(screen, "; digest {}", service.digest)?;

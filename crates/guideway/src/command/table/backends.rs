@@ -25,7 +25,7 @@ pub(crate) struct BackendArgs {
     /// Read the backends from FILE (`-` for standard input): JSON, one backend a line or one array
     ///
     /// A backend is a name in quotes, or an object with `name` (or `key`) and, as needed, `weight`, `state` (active, draining,
-    /// down, disabled), `locality`, `hostname`, `hash_key`, `last_weight`. Without --backends and --file, standard
+    /// down, maintenance), `locality`, `hostname`, `hash_key`, `last_weight`. Without --backends and --file, standard
     /// input is read.
     #[arg(short, long, value_name = "FILE", conflicts_with = "backends")]
     pub(crate) file: Option<PathBuf>,
