@@ -44,6 +44,9 @@ pub struct Weighted {
 /// sooner than it could be worked out again, and it takes as much memory as a table of 65,537 slots.
 const LONG_PERIOD: u64 = 1 << 14;
 
+/// The turns up to which a short period is kept several times over.
+const SHORT_PERIOD: u64 = 64;
+
 #[derive(Clone, Debug)]
 struct Runner {
     backend: u32,
@@ -85,13 +88,15 @@ impl Weighted {
                 weight,
             },
         ));
-        // After so many rounds the same turns come again.
+        // After so many rounds the same turns come again; a short period is kept several times over.
         let shared = runners.iter().fold(heaviest, |shared, runner| gcd(shared, runner.weight));
-        let period = heaviest / shared;
-        let turns_of_period = sum(&runners) / u64::from(shared);
+        let turns_of_one = sum(&runners) / u64::from(shared);
+        let times = (SHORT_PERIOD / turns_of_one).max(1);
+        let period = u64::from(heaviest / shared) * times;
+        let turns_of_period = turns_of_one * times;
         // The heaviest may be among those that own nothing, so rounds may be more than turns.
         let kept = LONG_PERIOD.max(3 * runners.len() as u64);
-        let is_kept = turns_of_period.max(period.into()) <= kept;
+        let is_kept = turns_of_period.max(period) <= kept;
         let room = if is_kept { turns_of_period as usize } else { 0 }.max(3 * runners.len());
         let (mut turns, mut drawn, mut places) = (Vec::new(), Vec::new(), Vec::new());
         turns.try_reserve_exact(room).map_err(out_of_memory)?;
@@ -110,8 +115,8 @@ impl Weighted {
             places,
         };
         if is_kept {
-            this.draw(period);
-            this.repeat(shared);
+            this.draw(period as u32);
+            this.repeat();
         } else {
             this.draw(this.one_turn_each());
         }
@@ -154,13 +159,14 @@ impl Weighted {
         }
     }
 
-    /// Has the period that was drawn come again as often as everybody has turns for a whole one left. `shared` divides
-    /// every weight, into the turns of a period.
-    fn repeat(&mut self, shared: u32) {
-        let whole = self.runners.iter().map(|runner| runner.left / (runner.weight / shared)).min();
-        self.repeats = whole.unwrap_or(0);
+    /// Has the turns that were drawn come again as often as everybody has as many left.
+    fn repeat(&mut self) {
+        let heaviest = self.heaviest;
+        let rounds = u64::from(self.stretch);
+        let turns = |runner: &Runner| (u64::from(runner.weight) * rounds / heaviest) as u32;
+        self.repeats = self.runners.iter().map(|runner| runner.left / turns(runner)).min().unwrap_or(0);
         for runner in &mut self.runners {
-            runner.left -= self.repeats * (runner.weight / shared);
+            runner.left -= self.repeats * turns(runner);
             runner.round += self.repeats * self.stretch;
         }
     }

@@ -97,8 +97,14 @@ impl<S: Owner> Field<'_, S> {
     /// Gives `backend`, which exists, the first free slot from where it stands, one look at a time.
     #[inline(always)]
     pub(super) fn claim(&mut self, backend: u32) {
+        self.claim_from(backend, self.walkers[backend as usize].at);
+    }
+
+    /// The same, from slot `at` of its walk.
+    #[inline(always)]
+    pub(super) fn claim_from(&mut self, backend: u32, mut at: u32) {
         let walker = &mut self.walkers[backend as usize];
-        let Walker { mut at, skip } = *walker;
+        let skip = walker.skip;
         loop {
             let word = &mut self.taken[(at >> 5) as usize];
             let bit = 1 << (at & 31);

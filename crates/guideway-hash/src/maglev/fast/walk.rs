@@ -1,7 +1,7 @@
 //! Turns in batches: first all look, then all claim.
 
 use super::Unknown;
-use super::board::{Board, Owner, Walker};
+use super::board::{Board, Owner, Walker, step};
 use crate::maglev::Turns;
 
 /// Turns that look before any of them claims.
@@ -13,9 +13,9 @@ const BATCH: usize = 8;
 
 /// Gives the turns of `span`. `find` is the first free slot of a walk, given the bitmap of taken slots.
 ///
-/// A look moves its backend to the slot it found. Claiming starts there and looks again: a turn whose slot was claimed
-/// earlier in the same batch, or whose backend had two turns in it, walks on. That is rare, as long as there are more
-/// free slots and more backends than turns in a batch.
+/// A look moves its backend past the slot that it found, where the backend's next look in the batch begins. Claiming starts
+/// at that slot and looks again: a turn whose slot was claimed earlier in the same batch walks on. That is rare, as long
+/// as there are many more free slots than turns in a batch.
 #[inline(always)]
 pub(super) fn walk<S: Owner>(
     board: &mut Board<S>,
@@ -26,17 +26,19 @@ pub(super) fn walk<S: Owner>(
     let mut field = board.field();
     let mut turn = span.start;
     while turn < span.end {
-        let mut batch = [0; BATCH];
+        let mut batch = [(0, 0); BATCH];
         let batch = &mut batch[..BATCH.min((span.end - turn) as usize)];
-        for (turn, backend) in (turn..).zip(&mut *batch) {
-            *backend = turns.next();
-            let Some(walker) = field.walkers.get_mut(*backend as usize) else {
-                return Err(Unknown { turn, backend: *backend });
+        for (turn, found) in (turn..).zip(&mut *batch) {
+            let backend = turns.next();
+            let Some(walker) = field.walkers.get_mut(backend as usize) else {
+                return Err(Unknown { turn, backend });
             };
-            walker.at = find(field.taken, *walker);
+            let slot = find(field.taken, *walker);
+            walker.at = step(slot, walker.skip, field.size);
+            *found = (backend, slot);
         }
-        for &mut backend in &mut *batch {
-            field.claim(backend);
+        for &mut (backend, slot) in &mut *batch {
+            field.claim_from(backend, slot);
         }
         turn += batch.len() as u32;
     }
