@@ -11,7 +11,7 @@ import { picking } from './picking.js';
 import { toService } from './route.js';
 import { backendsOf, wordsOf } from './select.js';
 import { hiddenText } from './services-view.js';
-import { age, rate, share } from './words.js';
+import { age, rate, several, share } from './words.js';
 
 /** `update(latest, name)`; false where there is no such service. */
 export class ServiceView {

@@ -1,5 +1,7 @@
 // Numbers and times, as the commands write them.
 
+import { count } from '../../lab/js/dom.js';
+
 /** How long, in the two largest units. */
 export function age(seconds) {
   const whole = Math.max(0, Math.floor(seconds) || 0);
@@ -27,7 +29,7 @@ export const rate = (number) => (number === null || number === undefined ? '–'
 export const share = (part) => `${(part * 100).toFixed(1)} %`;
 
 /** One of something, or several. */
-export const several = (number, one, more = `${one}s`) => `${number} ${number === 1 ? one : more}`;
+export const several = (number, one, more = `${one}s`) => `${count(number)} ${number === 1 ? one : more}`;
 
 /** How long ago or ahead a stamp is of the daemon's clock, seconds. */
 export const until = (stamp, clock) => (Date.parse(stamp) - clock) / 1000;
