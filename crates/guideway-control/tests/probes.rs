@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use guideway_control::config::{Encapsulation, Probe};
-use guideway_control::health::probe::{Driver, Options};
+use guideway_control::health::probe::{Answers, Driver, Options};
 use guideway_control::health::{
-    Answer, Board, Check, Fault, LegResult, Round, Stage, Thresholds, Verdict, Wanted, Way, Who,
+    Board, Check, Fault, LegResult, Round, Stage, Thresholds, Verdict, Wanted, Way, Who,
 };
 use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -65,14 +65,14 @@ fn rounds(checks: impl IntoIterator<Item = Check>) -> Vec<Round> {
     board.advance(now + Duration::from_secs(1)).rounds
 }
 
-fn driver() -> (Driver, mpsc::Receiver<Answer>) {
+fn driver() -> (Driver, Answers) {
     Driver::new(Options::default()).unwrap()
 }
 
 async fn ask(check: Check) -> LegResult {
     let (mut driver, mut answers) = driver();
     driver.start(rounds([check]).pop().unwrap());
-    answers.recv().await.unwrap().results.pop().unwrap()
+    answers.next().await.unwrap().results.pop().unwrap()
 }
 
 async fn fault(check: Check) -> Fault {
@@ -84,7 +84,7 @@ async fn server<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> u16
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -130,6 +130,46 @@ async fn a_connection_that_opens_passes_and_one_that_is_refused_does_not() {
     let passed = ask(check(Probe::Tcp, port)).await.unwrap();
     assert!(passed.took < PATIENCE);
     assert_eq!(fault(check(Probe::Tcp, free_port().await)).await, Fault::Refused);
+}
+
+#[tokio::test]
+async fn a_connection_that_served_its_purpose_ends_by_a_reset_however_often_that_is() {
+    let (ended, mut ends) = mpsc::channel(1_000);
+    let port = server(move |mut stream| {
+        let ended = ended.clone();
+        async move {
+            let end = stream.read_u8().await.unwrap_err().kind();
+            ended.send(end).await.unwrap();
+        }
+    });
+    let (mut driver, mut answers) = driver();
+    // Each on its own address of this machine, and more than begin at once.
+    let port = port.await;
+    let checks = (1..=100).map(|host| {
+        let address = IpAddr::from([127, 0, 0, host]);
+        Check { address, ..check(Probe::Tcp, port) }
+    });
+    let (now, mut board) = (Instant::now(), Board::new(1));
+    board.follow((0..).zip(checks).map(|(n, check)| wanted(&format!("be{n}"), check)), now);
+    for round in 1..=3 {
+        let rounds = board.advance(now + 2 * round * PATIENCE).rounds;
+        assert_eq!(rounds.len(), 100);
+        rounds.into_iter().for_each(|round| driver.start(round));
+        for _ in 0..100 {
+            let answer = answers.next().await.unwrap();
+            assert!(answer.results[0].is_ok(), "{answer:?}");
+            board.answer(&answer, now + 2 * round * PATIENCE);
+            assert_eq!(ends.recv().await, Some(std::io::ErrorKind::ConnectionReset));
+        }
+    }
+    assert_eq!(driver.under_way(), 0);
+    // A socket that was used serves for one that is refused as well, and then for none.
+    let refused = free_port().await;
+    for (port, passes) in [(port, true), (refused, false), (port, true)] {
+        let round = rounds([check(Probe::Tcp, port)]).pop().unwrap();
+        driver.start(round);
+        assert_eq!(answers.next().await.unwrap().results[0].is_ok(), passes);
+    }
 }
 
 /// Virtual time: it passes only when nothing else can happen.
@@ -363,7 +403,7 @@ async fn dropping_the_driver_ends_what_is_under_way() {
     assert_eq!(driver.under_way(), 1);
     drop(driver);
     ends.recv().await.unwrap();
-    assert!(answers.recv().await.is_none());
+    assert!(answers.next().await.is_none());
 }
 
 #[tokio::test]
@@ -376,7 +416,7 @@ async fn more_than_may_be_asked_at_once_is_this_machines_fault() {
     let (mut driver, mut answers) = Driver::new(Options { most_at_once: 2, ..Options::default() }).unwrap();
     let three = ["/a", "/b", "/c"].map(|path| check(http(path, None), port));
     rounds(three).into_iter().for_each(|round| driver.start(round));
-    let answer = answers.recv().await.unwrap();
+    let answer = answers.next().await.unwrap();
     assert_eq!(answer.results, [Err(Fault::Local { said: "2 are being asked already".into() })]);
     assert_eq!(driver.under_way(), 2);
 }
@@ -396,7 +436,7 @@ async fn a_board_and_a_driver_find_out_when_a_server_comes_and_goes() {
     while seen.len() < 3 {
         let due = board.next_due().unwrap();
         let changes = tokio::select! {
-            Some(answer) = answers.recv() => board.answer(&answer, Instant::now()),
+            Some(answer) = answers.next() => board.answer(&answer, Instant::now()),
             () = tokio::time::sleep_until(due.into()) => {
                 let advanced = board.advance(Instant::now());
                 advanced.rounds.into_iter().for_each(|round| driver.start(round));

@@ -91,7 +91,7 @@ async fn ask(board: &mut Board, now: &mut Instant, rounds: u32) {
         let asked = due.len();
         due.into_iter().for_each(|round| driver.start(round));
         for _ in 0..asked {
-            board.answer(&answers.recv().await.unwrap(), *now);
+            board.answer(&answers.next().await.unwrap(), *now);
         }
     }
 }

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use guideway_control::config::{Config, Source};
 use guideway_control::counted;
-use guideway_control::health::Answer;
-use guideway_control::health::probe::{Driver, Options as ProbeOptions};
+use guideway_control::health::probe::{Answers, Driver, Options as ProbeOptions};
 use guideway_control::neighbour::Follower;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -76,7 +75,7 @@ pub(crate) struct Shell<'a> {
     /// What restarts and rollbacks need.
     pub(crate) kept: Kept,
     driver: Driver,
-    answers: mpsc::Receiver<Answer>,
+    answers: Answers,
     pub(crate) follower: Follower,
     signals: Signals,
     watch: Option<FileWatch>,
@@ -125,7 +124,7 @@ enum Asked {
 /// What woke the loop.
 enum Woken {
     Time,
-    Answer(Answer),
+    Answers,
     Work(Work),
     NextHops(Vec<(std::net::IpAddr, guideway_forward::record::backend::NextHop)>),
     Reload(Reload),
@@ -226,7 +225,7 @@ impl<'a> Shell<'a> {
                 self.core.journal.note(Grade::Warning, Kind::Daemon, complaint);
             }
             // Before a round counts as not answered in time, what has been answered is heard, however long a commit took.
-            while let Ok(answer) = self.answers.try_recv() {
+            while let Some(answer) = self.answers.take() {
                 self.core.answer(&answer, now);
             }
             if std::mem::take(&mut self.core.tunnels_stale) {
@@ -286,7 +285,7 @@ impl<'a> Shell<'a> {
             let woken = tokio::select! {
                 biased;
                 asked = self.signals.next() => asked,
-                Some(answer) = self.answers.recv() => Woken::Answer(answer),
+                () = self.answers.ready() => Woken::Answers,
                 Some(work) = self.work.recv() => Woken::Work(work),
                 changes = next_hops => match changes {
                     Ok(changes) => Woken::NextHops(changes),
@@ -304,8 +303,8 @@ impl<'a> Shell<'a> {
                 () = tokio::time::sleep_until(due.into()) => Woken::Time,
             };
             match woken {
-                Woken::Time => {}
-                Woken::Answer(answer) => self.core.answer(&answer, Instant::now()),
+                // Answers are heard as the loop begins anew.
+                Woken::Time | Woken::Answers => {}
                 Woken::NextHops(changes) => self.core.set_next_hops(&changes, Instant::now()),
                 Woken::Work(work) => self.do_work(work),
                 Woken::Reload(by) => self.read_file(by, None),

@@ -19,6 +19,7 @@ mod pace;
 pub mod probe;
 mod ramp;
 mod round;
+mod slab;
 mod snapshot;
 mod subjects;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::check::Who;
 use super::machine::{Machine, Thresholds};
 use super::ramp::Ramp;
+use super::slab::Slab;
 
 /// A backend of a service.
 #[derive(Debug)]
@@ -32,8 +33,7 @@ pub(super) struct SubjectId(u32);
 #[derive(Debug, Default)]
 pub(super) struct Subjects {
     by_who: BTreeMap<Arc<Who>, SubjectId>,
-    all: Vec<Option<Subject>>,
-    free: Vec<SubjectId>,
+    all: Slab<Subject>,
 }
 
 impl Subjects {
@@ -42,11 +42,11 @@ impl Subjects {
     }
 
     pub(super) fn of(&self, id: SubjectId) -> Option<&Subject> {
-        self.all.get(id.0 as usize)?.as_ref()
+        self.all.get(id.0)
     }
 
     pub(super) fn of_mut(&mut self, id: SubjectId) -> Option<&mut Subject> {
-        self.all.get_mut(id.0 as usize)?.as_mut()
+        self.all.get_mut(id.0)
     }
 
     pub(super) fn named(&self, who: &Who) -> Option<&Subject> {
@@ -55,20 +55,15 @@ impl Subjects {
 
     /// Adds one that is not there yet.
     pub(super) fn insert(&mut self, subject: Subject) -> SubjectId {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.all.push(None);
-            // A configuration has some hundred thousand backends at most.
-            SubjectId(self.all.len() as u32 - 1)
-        });
-        self.by_who.insert(Arc::clone(&subject.who), id);
-        self.all[id.0 as usize] = Some(subject);
+        let who = Arc::clone(&subject.who);
+        let id = SubjectId(self.all.insert(subject));
+        self.by_who.insert(who, id);
         id
     }
 
     pub(super) fn remove(&mut self, id: SubjectId) -> Option<Subject> {
-        let subject = self.all.get_mut(id.0 as usize)?.take()?;
+        let subject = self.all.remove(id.0)?;
         self.by_who.remove(&subject.who);
-        self.free.push(id);
         Some(subject)
     }
 

@@ -1,17 +1,17 @@
-//! One task a round, and where their answers come out.
+//! Who makes which round: one task all that only connect, and else a task each.
 
+use std::io;
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 
+use super::answers::{self, Answers, Teller};
+use super::connections::Connections;
 use super::tls::TlsConfigs;
+use crate::config::Probe;
 use crate::health::check::Check;
 use crate::health::round::{Answer, Fault, Leg, LegResult, Round};
-
-/// Answers that may wait to be taken; those who asked wait then, too. So many that an answer is never late because whoever
-/// takes it is busy for a second with thousands of others.
-const WAITING_ANSWERS: usize = 1 << 16;
 
 /// How checks are asked.
 #[derive(Debug, Clone)]
@@ -32,50 +32,76 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Driver {
     shared: Arc<Shared>,
-    answers: mpsc::Sender<Answer>,
-    rounds: JoinSet<()>,
+    answers: Teller,
+    connections: mpsc::UnboundedSender<Round>,
+    tasks: JoinSet<()>,
 }
 
+/// What all who ask have in common.
 #[derive(Debug)]
-struct Shared {
-    options: Options,
+pub(super) struct Shared {
+    pub(super) options: Options,
     tls: TlsConfigs,
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
 }
 
-/// TLS cannot be set up.
+/// Checks cannot be made at all.
 #[derive(Debug, thiserror::Error)]
-#[error("TLS for health checks cannot be set up: {0}")]
-pub struct SetUpError(#[from] rustls::Error);
+#[non_exhaustive]
+pub enum SetUpError {
+    /// The cryptography lacks what TLS needs.
+    #[error("TLS for health checks cannot be set up: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The kernel refuses the means to wait for connections.
+    #[error("sockets of health checks cannot be waited for: {0}")]
+    Epoll(#[from] io::Error),
+}
 
 impl Driver {
-    /// A driver, and where its answers come out.
+    /// A driver, and where its answers come out. To be called inside a tokio runtime.
     ///
     /// # Errors
-    /// [`SetUpError`], when the cryptography lacks what TLS needs.
-    pub fn new(options: Options) -> Result<(Self, mpsc::Receiver<Answer>), SetUpError> {
-        let permits = Semaphore::new(options.most_at_once.min(Semaphore::MAX_PERMITS));
+    /// [`SetUpError`].
+    pub fn new(options: Options) -> Result<(Self, Answers), SetUpError> {
+        let permits = Arc::new(Semaphore::new(options.most_at_once.min(Semaphore::MAX_PERMITS)));
         let shared = Arc::new(Shared { options, tls: TlsConfigs::new()?, permits });
-        let (answers, receiver) = mpsc::channel(WAITING_ANSWERS);
-        Ok((Self { shared, answers, rounds: JoinSet::new() }, receiver))
+        let (answers, receiver) = answers::channel();
+        let (connections, rounds) = mpsc::unbounded_channel();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(Connections::new(Arc::clone(&shared), answers.clone())?.work(rounds));
+        Ok((Self { shared, answers, connections, tasks }, receiver))
     }
 
-    /// Asks a round. To be called inside a tokio runtime.
+    /// Asks a round.
     pub fn start(&mut self, round: Round) {
+        if round.check.probe == Probe::Tcp {
+            // It ends with this, or with the runtime.
+            let _ = self.connections.send(round);
+            return;
+        }
         // Ended tasks are let go here, so that they do not pile up.
-        while self.rounds.try_join_next().is_some() {}
-        let (shared, answers) = (Arc::clone(&self.shared), self.answers.clone());
-        self.rounds.spawn(async move {
+        while self.tasks.try_join_next().is_some() {}
+        let (shared, mut answers) = (Arc::clone(&self.shared), self.answers.clone());
+        self.tasks.spawn(async move {
             let answer = ask(&shared, &round).await;
-            // Nobody listens any more when the daemon is about to end.
-            let _ = answers.send(answer).await;
+            answers.answer(answer).await;
+            answers.tell_now();
         });
     }
 
-    /// Rounds that are being asked.
-    pub fn under_way(&mut self) -> usize {
-        while self.rounds.try_join_next().is_some() {}
-        self.rounds.len()
+    /// Legs that are being asked.
+    pub fn under_way(&self) -> usize {
+        self.shared.options.most_at_once.saturating_sub(self.shared.permits.available_permits())
+    }
+}
+
+impl Shared {
+    /// Leave to ask a leg, as long as it is held.
+    pub(super) fn permit(&self) -> Result<OwnedSemaphorePermit, Fault> {
+        Arc::clone(&self.permits).try_acquire_owned().map_err(|_| {
+            let limit = self.options.most_at_once;
+            Fault::Local { said: format!("{limit} are being asked already") }
+        })
     }
 }
 
@@ -100,9 +126,6 @@ async fn ask(shared: &Arc<Shared>, round: &Round) -> Answer {
 }
 
 async fn ask_one(shared: &Shared, check: &Check, leg: &Leg) -> LegResult {
-    let Ok(_permit) = shared.permits.try_acquire() else {
-        let limit = shared.options.most_at_once;
-        return Err(Fault::Local { said: format!("{limit} are being asked already") });
-    };
+    let _permit = shared.permit()?;
     super::ask(check, leg, &shared.options, &shared.tls).await
 }

@@ -1,9 +1,12 @@
 //! Asking backends: the I/O of checks.
 //!
-//! [`Driver`] runs the rounds that the board says are due, one task each, and hands their answers to a channel. All of
-//! a leg, from the socket to the last byte, happens within the time-out of its check; then it is dropped, and with it
-//! its socket, its memory or its program. Dropping the driver drops every round under way.
+//! [`Driver`] runs the rounds that the board says are due, one task each (those that only connect have one for all of them),
+//! and hands their answers to [`Answers`]. All of a leg, from the socket to the last byte, happens within the time-out of its
+//! check; then it is dropped, and with it its socket, its memory or its program. Dropping the driver drops every round under
+//! way.
 
+mod answers;
+mod connections;
 mod driver;
 mod exec;
 mod http;
@@ -12,6 +15,7 @@ mod tls;
 mod transport;
 mod udp;
 
+pub use answers::Answers;
 pub use driver::{Driver, Options, SetUpError};
 
 use std::net::SocketAddr;
@@ -32,10 +36,12 @@ async fn ask(check: &Check, leg: &Leg, options: &Options, tls: &TlsConfigs) -> L
     let asked = tokio::time::timeout(check.timeout, ask_patiently(check, leg, options, tls, &progress)).await;
     let result =
         asked.unwrap_or_else(|_| Err(Fault::TimedOut { limit: check.timeout, stage: progress.stage() }));
-    match result {
-        Ok(()) => Ok(Passed { took: began.elapsed() }),
-        Err(fault) => Err(lacking_here(check, leg, &fault).unwrap_or(fault)),
-    }
+    explained(check, leg, result.map(|()| Passed { took: began.elapsed() }))
+}
+
+/// A leg's result, where it failed by what this host lacks with that as the reason.
+fn explained(check: &Check, leg: &Leg, result: LegResult) -> LegResult {
+    result.map_err(|fault| lacking_here(check, leg, &fault).unwrap_or(fault))
 }
 
 /// What this host lacks, where a leg got nowhere because of that. Packets of one through a tunnel leave by the virtual
@@ -73,7 +79,7 @@ async fn ask_patiently(
     }
     let transport = transport(check, leg, options)?;
     match &check.probe {
-        Probe::Tcp => transport.connect(progress).await.map(Transport::abandon),
+        Probe::Tcp => transport.connect(progress).await.map(|stream| Transport::abandon(&stream)),
         Probe::Udp { send, expect } => {
             udp::ask(&transport, send.as_bytes(), expect.as_deref(), progress).await
         }

@@ -2,9 +2,11 @@
 
 use std::io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkUnreachable};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use rustix::io::Errno;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 
 use super::progress::{Progress, words};
@@ -42,7 +44,32 @@ pub(super) struct Transport<'a> {
     pub(super) device: Option<&'a str>,
 }
 
+/// What a socket is made for; those of one kind can stand in for one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Kind {
+    is_v6: bool,
+    is_marked: bool,
+}
+
 impl Transport<'_> {
+    /// What kind of socket it takes.
+    pub(super) fn kind(&self) -> Kind {
+        Kind { is_v6: self.target.is_ipv6(), is_marked: self.mark.is_some() }
+    }
+
+    /// Begins to open a connection, by a socket of its [kind](Self::kind) that is connected to nothing, or a new one.
+    pub(super) fn connecting(&self, idle: Option<Socket>) -> Result<Socket, Fault> {
+        let progress = Progress::default();
+        let socket = match idle {
+            Some(socket) => self.marked(socket)?,
+            None => self.socket(Type::STREAM, Protocol::TCP, &progress)?,
+        };
+        match rustix::net::connect(&socket, &self.target) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+            Err(error) => Err(progress.fault(&error.into())),
+        }
+    }
+
     /// Opens a connection.
     pub(super) async fn connect(&self, progress: &Progress) -> Result<TcpStream, Fault> {
         progress.enter(Stage::Connect);
@@ -52,11 +79,11 @@ impl Transport<'_> {
         socket.connect(self.target).await.map_err(|error| progress.fault(&error))
     }
 
-    /// Ends a connection that served its purpose by a reset: thousands of checks leave no connection behind that waits
-    /// for its last packets.
-    pub(super) fn abandon(stream: TcpStream) {
+    /// Has a connection that served its purpose end by a reset when it is closed: none is left behind that waits for its last
+    /// packets.
+    pub(super) fn abandon(socket: &impl AsFd) {
         // Where that is refused, it ends the ordinary way.
-        let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+        let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
     }
 
     /// A socket for datagrams to and from the target alone.
@@ -68,10 +95,7 @@ impl Transport<'_> {
         UdpSocket::from_std(socket.into()).map_err(failed)
     }
 
-    fn socket(&self, kind: Type, protocol: Protocol, progress: &Progress) -> Result<Socket, Fault> {
-        let failed = |error| progress.fault(&error);
-        let domain = Domain::for_address(self.target);
-        let socket = Socket::new(domain, kind.nonblocking().cloexec(), Some(protocol)).map_err(failed)?;
+    fn marked(&self, socket: Socket) -> Result<Socket, Fault> {
         if let Some(mark) = self.mark {
             socket.set_mark(mark).map_err(|error| Fault::Local {
                 said: format!(
@@ -80,6 +104,14 @@ impl Transport<'_> {
                 ),
             })?;
         }
+        Ok(socket)
+    }
+
+    fn socket(&self, kind: Type, protocol: Protocol, progress: &Progress) -> Result<Socket, Fault> {
+        let failed = |error| progress.fault(&error);
+        let domain = Domain::for_address(self.target);
+        let socket = Socket::new(domain, kind.nonblocking().cloexec(), Some(protocol)).map_err(failed)?;
+        let socket = self.marked(socket)?;
         if let Some(device) = self.device {
             socket
                 .bind_device(Some(device.as_bytes()))

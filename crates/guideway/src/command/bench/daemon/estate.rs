@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
@@ -33,6 +36,7 @@ pub(super) struct Estate {
     /// Where the daemon forwards.
     pub(super) front: Link,
     loopback: Link,
+    taken: Arc<AtomicU64>,
 }
 
 impl Estate {
@@ -46,6 +50,11 @@ impl Estate {
         let done =
             if sick { self.loopback.remove_address(address) } else { self.loopback.add_address(address) };
         done.map_err(Failure::failed)
+    }
+
+    /// How many connections the backends have taken so far.
+    pub(super) fn connections(&self) -> u64 {
+        self.taken.load(Relaxed)
     }
 }
 
@@ -68,8 +77,15 @@ fn build() -> guideway_testbed::Result<Estate> {
         source,
     })?;
     // It ends with the process: nobody waits for it.
-    thread::spawn(move || listener.incoming().for_each(drop));
-    Ok(Estate { front, loopback })
+    let taken = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&taken);
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            drop(connection);
+            counted.fetch_add(1, Relaxed);
+        }
+    });
+    Ok(Estate { front, loopback, taken })
 }
 
 fn net(address: Ipv4Addr, bits: u8) -> IpNet {
@@ -87,7 +103,8 @@ pub(super) struct Plan {
     pub(super) backends: usize,
     /// How many machines the backends are; a machine is checked once, however many services it is in.
     pub(super) machines: usize,
-    pub(super) interval: Duration,
+    /// How often each is checked; without it none is.
+    pub(super) interval: Option<Duration>,
     /// A backend of every service that is in another state than active, as the file has it.
     pub(super) state: Option<(usize, &'static str)>,
     /// A backend of every service that is not there.
@@ -113,7 +130,12 @@ impl Plan {
     /// The file.
     pub(super) fn text(&self) -> String {
         let mut text = format!("[underlay]\nsource_v4 = \"{DAEMON}\"\n\n");
-        let interval = self.interval.as_millis();
+        let health = self.interval.map_or(String::new(), |interval| {
+            let interval = interval.as_millis();
+            format!(
+                "health = {{ kind = \"tcp\", via = \"direct\", port = {PORT}, interval = \"{interval}ms\", rise = 2, fall = 2 }}\n"
+            )
+        });
         let (many, ports) = match self.services {
             Services::Addresses(many) => (many, false),
             Services::Ports(many) => (many, true),
@@ -125,8 +147,7 @@ impl Plan {
             let _ = write!(
                 text,
                 "[[service]]\nname = \"service-{number}\"\nvip = \"{vip}\"\nport = {port}\nprotocol = \"tcp\"\n\
-                 health = {{ kind = \"tcp\", via = \"direct\", port = {PORT}, interval = \"{interval}ms\", rise = 2, fall = 2 }}\n\
-                 backend = [\n"
+                 {health}backend = [\n"
             );
             for backend in (0..self.backends).filter(|backend| self.without != Some(*backend)) {
                 let machine = (number * self.backends + backend) % self.machines;
@@ -154,6 +175,11 @@ impl Plan {
         }
     }
 
+    /// Where checks of all machines go.
+    pub(super) fn checked(&self) -> Vec<SocketAddr> {
+        (0..self.machines).map(|machine| SocketAddr::from((address(machine), PORT))).collect()
+    }
+
     /// How many backends there are, each counted once for every service.
     pub(super) fn backends_of_all(&self) -> u64 {
         (self.many() * self.backends + 1) as u64
@@ -177,7 +203,7 @@ mod tests {
                 services,
                 backends: 4,
                 machines: 5,
-                interval: Duration::from_secs(2),
+                interval: Some(Duration::from_secs(2)),
                 state: Some((1, "draining")),
                 without: None,
                 weight: 2,
@@ -186,9 +212,11 @@ mod tests {
             assert_eq!(config.services.len(), plan.many());
             let backends: usize = config.services.iter().map(|service| service.backends.len()).sum();
             assert_eq!(backends as u64, plan.backends_of_all());
-            let less = Plan { state: None, without: Some(1), ..plan };
+            assert!(config.services.iter().all(|service| service.health.is_some()));
+            let less = Plan { state: None, without: Some(1), interval: None, ..plan };
             let config = config::parse(&Source::new("plan", less.text())).unwrap();
             assert_eq!(config.services[1].backends.len(), 3);
+            assert!(config.services.iter().all(|service| service.health.is_none()));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `guideway bench daemon`: what ten thousand services or backends cost the daemon.
 
+mod bare;
 mod estate;
 mod reading;
 mod show;
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use guideway_daemon::model::{Event, Status};
 use indicatif::ProgressBar;
 
+use self::bare::Bare;
 use self::estate::{Estate, Plan, SICK_BACKEND, SICK_SERVICE, Services};
 use self::reading::Reading;
 use self::show::{Figure, Report};
@@ -27,7 +29,9 @@ What is measured, for many services and for one service with many backends:
   load      from the start of the process until its tables are committed, and until every backend is in use
   apply     from a configuration with a change of every service until it is committed and the answer is there
   verdict   from the event that a backend's checks changed their mind to the event that its table is committed
-  idle      processor time of the process over a while, as a part of one core; and its resident memory
+  idle      processor time of the process over a while, as a part of one core, with checks and without any; beside it what as
+            many connections take a loop that does nothing else (the backends' part of a connection is in both: over a veth
+            pair it is done for whoever sends); and resident memory
 and for many ports of one address: a backend of all of them drained and taken back, or removed and added again, a step
 each.
 
@@ -93,7 +97,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         services: Services::Addresses(many),
         backends: 4,
         machines: (many / 25).max(4),
-        interval: INTERVAL,
+        interval: Some(INTERVAL),
         state: None,
         without: None,
         weight: 1,
@@ -136,7 +140,8 @@ impl Bench {
     /// All of a configuration, from a fresh start to the end.
     fn measure(&mut self, plan: &Plan, kernel: bool, memory_goal: Option<f64>) -> Result<(), Failure> {
         self.load(plan, "start to committed tables")?;
-        self.idle(plan, memory_goal)?;
+        self.checking(plan)?;
+        self.memory(memory_goal)?;
         self.apply(plan)?;
         self.verdicts(plan)?;
         if kernel {
@@ -144,6 +149,7 @@ impl Bench {
             self.start("start after kill -9 to tables taken over")?;
             self.all_in_use(plan)?;
         }
+        self.unchecked(plan)?;
         self.daemon.end();
         sandbox::forget_state()
     }
@@ -229,27 +235,56 @@ impl Bench {
         Ok(self.daemon.events(0)?.last().map_or(0, |event| event.number))
     }
 
-    /// Looks at it while nothing changes.
-    fn idle(&mut self, plan: &Plan, memory_goal: Option<f64>) -> Result<(), Failure> {
-        self.say("idle");
-        let id = self.daemon.id().ok_or_else(|| Failure::failed("the daemon does not run"))?;
-        let reading = Reading(id);
-        // What was begun at the start ends first.
-        self.interrupt.wait(Duration::from_secs(1))?;
-        let (begin, before) = (Instant::now(), reading.time()?);
-        self.interrupt.wait(self.window)?;
-        let part = (reading.time()? - before).as_secs_f64() / seconds(begin);
+    /// Looks at it while nothing changes, and at what the connections of its checks take alone.
+    fn checking(&mut self, plan: &Plan) -> Result<(), Failure> {
+        let Idle { part, a_second } = self.idle()?;
         let what = format!("idle, checks every {} s", INTERVAL.as_secs());
         self.figure(Figure::new(&self.with, &what, part * 100.0, "% CPU").within(IDLE_PERCENT));
-        let checks = plan.machines as f64 / INTERVAL.as_secs_f64();
-        let what = format!("the same by check, {checks:.0} a second");
-        self.figure(Figure::new(&self.with, &what, part / checks * 1e6, "µs CPU"));
-        let memory = reading.memory()?;
+        let what = format!("the same by check, {a_second:.0} a second");
+        self.figure(Figure::new(&self.with, &what, part / a_second * 1e6, "µs CPU"));
+        self.say("connections alone");
+        let Bare { made, time } =
+            bare::connections(&self.estate.front, &plan.checked(), a_second, self.window)?;
+        let (time, made) = (time.as_secs_f64(), made as f64);
+        let what = "as many connections by a bare loop";
+        self.figure(Figure::new(&self.with, what, time / self.window.as_secs_f64() * 100.0, "% CPU"));
+        self.figure(Figure::new(&self.with, "the same by connection", time / made * 1e6, "µs CPU"));
+        Ok(())
+    }
+
+    /// Looks at it while nothing changes and nothing is checked.
+    fn unchecked(&mut self, plan: &Plan) -> Result<(), Failure> {
+        self.daemon.apply(&Plan { interval: None, ..plan.clone() }.text())?;
+        let percent = self.idle()?.part * 100.0;
+        self.figure(Figure::new(&self.with, "idle, no check due", percent, "% CPU").within(IDLE_PERCENT));
+        Ok(())
+    }
+
+    /// Looks at it for a while.
+    fn idle(&mut self) -> Result<Idle, Failure> {
+        self.say("idle");
+        let reading = self.reading()?;
+        // What was begun before ends first.
+        self.interrupt.wait(Duration::from_secs(1))?;
+        let (begin, before, taken) = (Instant::now(), reading.time()?, self.estate.connections());
+        self.interrupt.wait(self.window)?;
+        let time = reading.time()? - before;
+        let connections = (self.estate.connections() - taken) as f64;
+        let over = seconds(begin);
+        Ok(Idle { part: time.as_secs_f64() / over, a_second: connections / over })
+    }
+
+    fn memory(&mut self, goal: Option<f64>) -> Result<(), Failure> {
+        let memory = self.reading()?.memory()?;
         let all = Figure::new(&self.with, "resident memory", memory.all, "MB");
-        self.figure(memory_goal.into_iter().fold(all, Figure::within));
+        self.figure(goal.into_iter().fold(all, Figure::within));
         self.figure(Figure::new(&self.with, "of it heaps and stacks", memory.own, "MB"));
         self.figure(Figure::new(&self.with, "of it program and mapped tables", memory.mapped, "MB"));
         Ok(())
+    }
+
+    fn reading(&self) -> Result<Reading, Failure> {
+        self.daemon.id().map(Reading).ok_or_else(|| Failure::failed("the daemon does not run"))
     }
 
     /// Rolls all backends of all ports, one after the other.
@@ -310,6 +345,14 @@ impl Bench {
         }
         Err(Failure::failed(format!("{}: {what} did not happen within {} s", self.with, PATIENCE.as_secs())))
     }
+}
+
+/// A daemon while nothing changes.
+struct Idle {
+    /// The part of a core that it takes.
+    part: f64,
+    /// Checks a second, as the backends count them.
+    a_second: f64,
 }
 
 /// From the first change of the sick backend's verdict to the next commit of its service.
