@@ -17,6 +17,12 @@ pub enum EngineError {
         /// What it says, with the remedy.
         reason: String,
     },
+    /// Slots could not be mapped.
+    #[error("the forwarder's slots cannot be mapped: {reason}")]
+    Slots {
+        /// What the system says.
+        reason: String,
+    },
     /// What somebody else changed could not be put right.
     #[error(
         "the forwarder's maps could not be compared with what they should hold, or not be repaired: {reason}"
@@ -66,7 +72,13 @@ pub trait Engine {
     /// The record of a backend below the capacity.
     fn backend(&self, global: u32) -> Option<&Backend>;
 
-    /// All slots.
+    /// Has [`slots`](Self::slots) begin with so many at least: of the kernel's only those are mapped that tables need.
+    ///
+    /// # Errors
+    /// [`EngineError::Slots`]; those of before are there still.
+    fn reach_slots(&self, slots: u32) -> Result<(), EngineError>;
+
+    /// The slots, as far as they were reached.
     fn slots(&self) -> &[AtomicU32];
 
     /// The flow table.
@@ -128,6 +140,11 @@ impl Engine for Memory {
         self.backend(global)
     }
 
+    fn reach_slots(&self, _: u32) -> Result<(), EngineError> {
+        // All are there.
+        Ok(())
+    }
+
     fn slots(&self) -> &[AtomicU32] {
         self.slots()
     }
@@ -187,6 +204,10 @@ impl<E: Engine> Engine for Arc<E> {
 
     fn backend(&self, global: u32) -> Option<&Backend> {
         self.deref().backend(global)
+    }
+
+    fn reach_slots(&self, slots: u32) -> Result<(), EngineError> {
+        self.deref().reach_slots(slots)
     }
 
     fn slots(&self) -> &[AtomicU32] {

@@ -31,6 +31,10 @@ impl Engine for Balancer {
         self.backend(global)
     }
 
+    fn reach_slots(&self, slots: u32) -> Result<(), EngineError> {
+        self.reach_slots(slots).map_err(|error| EngineError::Slots { reason: error.to_string() })
+    }
+
     fn slots(&self) -> &[AtomicU32] {
         self.slots()
     }

@@ -60,6 +60,10 @@ impl Engine for Plane {
         either!(self, inner => inner.backend(global))
     }
 
+    fn reach_slots(&self, slots: u32) -> Result<(), EngineError> {
+        either!(self, inner => Engine::reach_slots(&**inner, slots))
+    }
+
     fn slots(&self) -> &[AtomicU32] {
         either!(self, inner => inner.slots())
     }

@@ -231,7 +231,15 @@ impl Balancer {
         self.tables.backends.values().get(global as usize)
     }
 
-    /// The slots of all tables.
+    /// Maps the first so many slots, or all there are, into this process.
+    ///
+    /// # Errors
+    /// [`Error::Mapping`]; what was mapped before is so still.
+    pub fn reach_slots(&self, slots: u32) -> Result<(), Error> {
+        self.tables.slots.reach(slots as usize)
+    }
+
+    /// The slots of all tables, as far as [`reach_slots`](Self::reach_slots) has come.
     pub fn slots(&self) -> &[AtomicU32] {
         self.tables.slots.values()
     }

@@ -109,10 +109,7 @@ pub enum Error {
     #[error("there is no interface `{0}`: `ip link` lists those that there are")]
     NoInterface(String),
     /// Another program is attached already.
-    #[error(
-        "another XDP program is attached to `{interface}` already: id {id}, name `{name}`; it is left alone. \
-         Take it away first (`ip link set dev {interface} xdp off`, or its own tool)"
-    )]
+    #[error("{}. To have the interface, {}", Stranger { interface, name, id: *id }, Stranger { interface, name, id: *id }.remedy())]
     Occupied {
         /// The interface.
         interface: String,
@@ -167,4 +164,62 @@ pub enum Error {
         /// What is wrong and what to do.
         reason: String,
     },
+}
+
+/// A program that is at an interface and not this balancer's own.
+pub(crate) struct Stranger<'a> {
+    pub(crate) interface: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) id: u32,
+}
+
+impl Stranger<'_> {
+    fn is_guideway(&self) -> bool {
+        self.name == crate::balancer::PROGRAM
+    }
+
+    /// How it goes away.
+    pub(crate) fn remedy(&self) -> String {
+        if self.is_guideway() {
+            "take that one over with its own --pins, or end it: `guideway detach --pins` with its directory"
+                .to_owned()
+        } else {
+            format!("take it away with its own tool, or `ip link set dev {} xdp off`", self.interface)
+        }
+    }
+}
+
+impl std::fmt::Display for Stranger<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { interface, name, id } = self;
+        if self.is_guideway() {
+            write!(
+                out,
+                "a Guideway with other pins has its program at `{interface}` (id {id}); it is left alone"
+            )
+        } else {
+            write!(
+                out,
+                "another XDP program is attached to `{interface}`: id {id}, name `{name}`; it is left alone"
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guideway_with_other_pins_is_told_from_other_programs() {
+        let occupied =
+            |name: &str| Error::Occupied { interface: "eth0".into(), id: 7, name: name.into() }.to_string();
+        let ours = occupied(crate::balancer::PROGRAM);
+        assert!(
+            ours.contains("a Guideway with other pins") && ours.contains("guideway detach --pins"),
+            "{ours}"
+        );
+        let other = occupied("katran");
+        assert!(other.contains("name `katran`") && other.contains("ip link set dev eth0 xdp off"), "{other}");
+    }
 }

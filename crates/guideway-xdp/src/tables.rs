@@ -12,7 +12,7 @@ use guideway_soft::Limits;
 
 use crate::error::Error;
 use crate::halves;
-use crate::mapped::Mapped;
+use crate::mapped::{Growing, Mapped};
 
 /// Slots in one element of the slot map.
 pub(crate) const SLOTS_A_LINE: u32 = 16;
@@ -105,7 +105,7 @@ pub(crate) struct Tables {
     pub(crate) directory: Mapped<Line>,
     pub(crate) services: Mapped<Service>,
     pub(crate) backends: Mapped<Backend>,
-    pub(crate) slots: Mapped<AtomicU32>,
+    pub(crate) slots: Growing<AtomicU32>,
     pub(crate) flows: Mapped<Bucket>,
     pub(crate) fragments: Mapped<FragmentBucket>,
     pub(crate) settings: Mapped<Settings>,
@@ -117,22 +117,23 @@ impl Tables {
     pub(crate) fn new(find: impl Fn(Shape) -> Result<MapData, Error>) -> Result<Self, Error> {
         fn mapped<T: zerocopy::FromBytes>(
             shape: Shape,
-            values_an_element: u32,
             find: &impl Fn(Shape) -> Result<MapData, Error>,
         ) -> Result<Mapped<T>, Error> {
             let map = find(shape)?;
             let elements = check(shape, &map)?;
-            Mapped::new(shape.name, map.fd(), elements as usize * values_an_element as usize)
+            Mapped::new(shape.name, map.fd(), elements as usize)
         }
+        let map = find(SLOTS)?;
+        let slots = check(SLOTS, &map)? as usize * SLOTS_A_LINE as usize;
         Ok(Self {
-            directory: mapped(DIRECTORY, 1, &find)?,
-            services: mapped(SERVICES, 1, &find)?,
-            backends: mapped(BACKENDS, 1, &find)?,
-            slots: mapped(SLOTS, SLOTS_A_LINE, &find)?,
-            flows: mapped(FLOWS, 1, &find)?,
-            fragments: mapped(FRAGMENTS, 1, &find)?,
-            settings: mapped(SETTINGS, 1, &find)?,
-            pace: mapped(PACE, 1, &find)?,
+            directory: mapped(DIRECTORY, &find)?,
+            services: mapped(SERVICES, &find)?,
+            backends: mapped(BACKENDS, &find)?,
+            slots: Growing::new(SLOTS.name, map.fd(), slots)?,
+            flows: mapped(FLOWS, &find)?,
+            fragments: mapped(FRAGMENTS, &find)?,
+            settings: mapped(SETTINGS, &find)?,
+            pace: mapped(PACE, &find)?,
         })
     }
 }

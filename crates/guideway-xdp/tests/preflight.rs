@@ -92,12 +92,12 @@ fn jumbo_frames_forbid_native_mode_before_and_at_attaching() {
 }
 
 #[test]
-fn a_foreign_program_is_named_with_its_id() {
+fn a_program_of_other_pins_is_named_with_its_id() {
     apart(|| {
         let balancer = Balancer::load(&LIMITS, [1, 2]).unwrap();
         let _attached = balancer.attach("xb-a", Wish::Exactly(Mode::Generic)).unwrap();
         let failed = told(&look("xb-a", Wish::Auto).findings, Grade::Fail);
-        assert!(failed.contains("another XDP program") && failed.contains("`balancer`"), "{failed}");
+        assert!(failed.contains("a Guideway with other pins") && failed.contains("(id "), "{failed}");
         assert!(told(&look("xb-b", Wish::Auto).findings, Grade::Ok).contains("no XDP program"));
     });
 }

@@ -120,6 +120,10 @@ impl<E: Engine> Controller<E> {
         if !self.places.take_at(places) {
             return Err(wrong("its backends lie outside the records, or in those of another service"));
         }
+        let tables = [Some(table), before].into_iter().flatten();
+        // Of one that lies outside the rest is told below.
+        let end = tables.map(|table| table.offset.saturating_add(table.len)).max().unwrap_or(0);
+        self.engine.reach_slots(end).map_err(|_| wrong("its slots cannot be mapped"))?;
         let now = self.engine.now_seconds();
         let prior = match before {
             Some(before) if !self.slots.take_at(before) => {

@@ -60,7 +60,7 @@ impl<E: Engine> Controller<E> {
             let capacity = u32::from(self.engine.capacity().services);
             return Err(full(&spec.name, "services", Full { asked: 1, longest: 0, free: 0, capacity }));
         };
-        let table = self.slots.take(plan.size).map_err(|short| full(&spec.name, "slots", short))?;
+        let table = self.take_slots(&spec.name, plan.size)?;
         let places = match self.places.take(room(plan.members.len())) {
             Ok(places) => places,
             Err(short) => {
@@ -120,6 +120,18 @@ impl<E: Engine> Controller<E> {
         Ok(Prepared { change, health_before: HashMap::new(), kind: Kind::New })
     }
 
+    /// Slots for a table, within reach.
+    fn take_slots(&mut self, service: &str, size: u32) -> Result<Region, ChangeError> {
+        let table = self.slots.take(size).map_err(|short| full(service, "slots", short))?;
+        match self.engine.reach_slots(table.offset + table.len) {
+            Ok(()) => Ok(table),
+            Err(source) => {
+                self.slots.give_back(table);
+                Err(ChangeError::Forwarder { service: service.to_owned(), source })
+            }
+        }
+    }
+
     pub(super) fn prepare_update(
         &mut self,
         spec: ServiceSpec,
@@ -133,11 +145,7 @@ impl<E: Engine> Controller<E> {
             let held = self.services.get(&name).ok_or_else(unknown)?;
             (held.is_replaced_by(plan.size, plan.seed), held.places)
         };
-        let new_table = if resized {
-            Some(self.slots.take(plan.size).map_err(|short| full(&name, "slots", short))?)
-        } else {
-            None
-        };
+        let new_table = if resized { Some(self.take_slots(&name, plan.size)?) } else { None };
         let new_places = if plan.members.len() > old_places.len as usize {
             match self.places.take(room(plan.members.len())) {
                 Ok(places) => Some(places),

@@ -15,6 +15,8 @@ use crate::engine::{Capacity, Engine, EngineError, Repaired};
 struct Stubborn {
     memory: Memory,
     refuses: Cell<bool>,
+    /// Whether it reaches no more slots.
+    is_short: Cell<bool>,
 }
 
 impl Engine for Stubborn {
@@ -32,6 +34,13 @@ impl Engine for Stubborn {
 
     fn backend(&self, global: u32) -> Option<&Backend> {
         self.memory.backend(global)
+    }
+
+    fn reach_slots(&self, slots: u32) -> Result<(), EngineError> {
+        if self.is_short.get() {
+            return Err(EngineError::Slots { reason: format!("{slots} are too many for it") });
+        }
+        Ok(())
     }
 
     fn slots(&self) -> &[AtomicU32] {
@@ -81,7 +90,8 @@ impl Engine for Stubborn {
 fn controller() -> Controller<Stubborn> {
     let limits =
         Limits { services: 4, backends: 64, slots: 4_096, flows: 256, fragments: 64, ..Limits::default() };
-    let engine = Stubborn { memory: Memory::new(limits, [1, 2]), refuses: Cell::new(false) };
+    let memory = Memory::new(limits, [1, 2]);
+    let engine = Stubborn { memory, refuses: Cell::new(false), is_short: Cell::new(false) };
     let mut controller = Controller::new(engine);
     controller.add_service(service(of(1..4), 251), Health::Up).unwrap();
     controller
@@ -182,4 +192,29 @@ fn more_places_to_listen_than_there_is_room_for_are_refused_before_anything_is_w
     assert_eq!(picture(&controller), before);
     wide.listen.truncate(4);
     controller.replace_service(wide, Health::Up).unwrap();
+}
+
+#[test]
+fn tables_whose_slots_cannot_be_reached_are_refused_and_their_room_is_free_again() {
+    let mut controller = controller();
+    let mut other = service(of(1..3), 251);
+    other.name = "other".into();
+    other.listen[0].protocol = Protocol::Udp;
+    let before = picture(&controller);
+    controller.engine.is_short.set(true);
+    // Often enough that room which is not given back runs out.
+    for _ in 0..100 {
+        let resized = controller.resize("web", TableSizeSpec::Slots(509), 9).map(drop);
+        let added = controller.add_service(other.clone(), Health::Up).map(drop);
+        for refused in [resized, added] {
+            match refused {
+                Err(ChangeError::Forwarder { source: EngineError::Slots { .. }, .. }) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(picture(&controller), before);
+    }
+    controller.engine.is_short.set(false);
+    controller.add_service(other, Health::Up).unwrap();
+    controller.resize("web", TableSizeSpec::Slots(509), 9).unwrap();
 }

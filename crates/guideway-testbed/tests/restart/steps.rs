@@ -283,6 +283,11 @@ impl Engine for Stepping {
         self.next().backend(global)
     }
 
+    fn reach_slots(&self, slots: u32) -> Result<(), EngineError> {
+        // No store that packets could see.
+        Engine::reach_slots(&*self.0, slots)
+    }
+
     fn slots(&self) -> &[AtomicU32] {
         self.next().slots()
     }

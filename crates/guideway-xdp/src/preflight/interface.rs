@@ -9,6 +9,7 @@ use super::ethtool::{Driver, Flag, LARGE_RECEIVE, Queues, VLAN_TAGS};
 use super::features::Features;
 use super::{Finding, InterfaceReport, Subject};
 use crate::attach::{Mode, Wish};
+use crate::error::Stranger;
 use crate::memory::possible_cpus;
 use crate::occupant::{link, occupant};
 use crate::peer::{Peer, joined_by_peer, peer};
@@ -238,14 +239,10 @@ fn program(name: &str, index: u32, pins: &Path) -> Finding {
         {
             Finding::ok(subject, format!("guideway's program is attached (id {})", found.id))
         }
-        Ok(Some(found)) => Finding::fail(
-            subject,
-            format!(
-                "another XDP program is attached: id {}, name `{}`; it is left alone",
-                found.id, found.name
-            ),
-            format!("its own tool, or ip link set dev {name} xdp off"),
-        ),
+        Ok(Some(found)) => {
+            let stranger = Stranger { interface: name, name: &found.name, id: found.id };
+            Finding::fail(subject, stranger.to_string(), stranger.remedy())
+        }
         Err(error) => Finding::fail(subject, error.to_string(), "ip -d link show"),
     }
 }

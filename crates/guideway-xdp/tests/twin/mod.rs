@@ -48,6 +48,7 @@ impl Twin {
             Err(Error::Refused { log, .. }) => panic!("refused:\n{log}"),
             Err(error) => panic!("{error}"),
         };
+        kernel.reach_slots(u32::MAX).unwrap();
         let (soft, worker) = memory(LIMITS.icmp_per_second);
         Some(Twin { kernel, soft, worker, now: 1_000, services: 0 })
     }

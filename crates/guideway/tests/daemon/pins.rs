@@ -104,7 +104,7 @@ fn a_daemon_is_not_ready_while_its_program_cannot_be_put_back() {
     assert!(metric(0));
     let status = bed.command("status");
     assert_eq!(status.status.code(), Some(1));
-    assert!(status.stdout.contains("another XDP program is attached"), "{}", status.stdout);
+    assert!(status.stdout.contains("a Guideway with other pins"), "{}", status.stdout);
     drop(foreign);
     wait::until_true(LONG, "to be ready", || ready().status == 200).unwrap();
     assert!(metric(1) && answers(&bed));

@@ -68,6 +68,7 @@ pub(super) fn fill(engine: &impl Engine, groups: &[Group]) -> Result<(), EngineE
                 record.table(active).set(slot, group.slots, SEED);
                 record.set_active(active);
             }
+            engine.reach_slots(slot + group.slots)?;
             for index in 0..group.slots {
                 let owner = |seed: u64| (mix(u64::from(index) ^ seed) % u64::from(group.backends)) as u16;
                 let settled = Slot::settled_on(owner(0));
