@@ -141,9 +141,17 @@ impl Drains {
         Self::default()
     }
 
+    /// Follows a drain that has been committed and is not known yet, until [`observe`](Self::observe) tells how far it is.
+    pub fn note(&mut self, key: DrainKey, now: Instant) {
+        if !self.drains.contains_key(&key) {
+            self.begin(key, now, None);
+        }
+    }
+
     /// Follows a drain that has been committed. Of one under way it changes the deadline alone.
     pub fn begin(&mut self, key: DrainKey, now: Instant, deadline: Option<Instant>) {
-        let phase = Phase::Quiet { ending_flows: 0, unsettled_slots: 0 };
+        // Until somebody looks there may be any number.
+        let phase = Phase::Busy { live_flows: 0, ending_flows: 0 };
         let fresh =
             Drain { phase, began: now, deadline, ended: None, saved_unix_seconds: None, is_gone: false };
         let drain = self.drains.entry(key).or_insert_with(|| {
@@ -184,9 +192,7 @@ impl Drains {
         let mut present: BTreeMap<DrainKey, Left> = BTreeMap::new();
         for one in remaining {
             let key = DrainKey::of(one);
-            if !self.drains.contains_key(&key) {
-                self.begin(key.clone(), now, None);
-            }
+            self.note(key.clone(), now);
             // A name can leave with one address more than once.
             present.entry(key).or_default().add(one);
         }

@@ -31,6 +31,7 @@ struct Earlier {
 impl Shell<'_> {
     /// Makes a configuration the one in force, all of it or nothing.
     fn take(&mut self, source: Source, config: Config) -> Result<(), Refused> {
+        self.core.slack.note_text(source.text().len(), Instant::now());
         self.core.reconfigure(config, Instant::now())?;
         self.follower.follow(self.core.backends());
         self.taken += 1;

@@ -15,7 +15,7 @@ mod impossible;
 pub(crate) mod links;
 mod next_hops;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -36,6 +36,8 @@ use crate::audit::Audit;
 use crate::drift::Drift;
 use crate::engine::Plane;
 use crate::journal::{Grade, Journal, Kind};
+use crate::manager::Heartbeat;
+use crate::slack::Slack;
 use crate::ways::{Lost, Ways};
 
 /// The least time from one commit to the next.
@@ -70,6 +72,8 @@ pub(crate) struct Core {
     impossible: BTreeSet<String>,
     /// Interfaces of which it was told that they are down.
     down: BTreeSet<String>,
+    /// When failures tell something of backends again, after all interfaces were down.
+    cut_off_until: Option<Instant>,
     /// What does not follow from the rest.
     pub(crate) about: About,
     /// Changes of what is wanted so far.
@@ -83,6 +87,12 @@ pub(crate) struct Core {
     links: BTreeMap<u32, String>,
     /// Whether tunnels of probes may have changed since they were told.
     pub(crate) tunnels_stale: bool,
+    pub(crate) slack: Slack,
+    /// Fed by work that takes long.
+    pub(crate) heartbeat: Heartbeat,
+    /// When drains are to be looked at after a change, and before when they rest.
+    drains_due: Option<Instant>,
+    drains_rest_until: Option<Instant>,
 }
 
 /// What the daemon says of itself.
@@ -170,6 +180,7 @@ impl Core {
             unwritten: BTreeMap::new(),
             impossible: BTreeSet::new(),
             down: BTreeSet::new(),
+            cut_off_until: None,
             about,
             changes: 0,
             drift: Drift::default(),
@@ -178,6 +189,10 @@ impl Core {
             lost_looked_at: None,
             links: BTreeMap::new(),
             tunnels_stale: true,
+            slack: Slack::default(),
+            heartbeat: Heartbeat::new(now),
+            drains_due: None,
+            drains_rest_until: None,
         }
     }
 
@@ -226,7 +241,7 @@ impl Core {
     }
 
     fn operate(&mut self, who: &Who, text: String, now: Instant, change: impl FnOnce(&mut Overrides)) {
-        self.desired.with_overrides(&mut self.board, now, change);
+        self.desired.override_one(who, &mut self.board, now, change);
         self.unsaved.overrides = true;
         self.tunnels_stale = true;
         self.changes += 1;
@@ -260,7 +275,7 @@ impl Core {
         for who in serving {
             self.board.presume_up(&who, now);
         }
-        match self.commit(now) {
+        match self.commit_all(now) {
             Some(error) => Err(error.into()),
             None => Ok(()),
         }
@@ -275,11 +290,11 @@ impl Core {
         self.forget_cuts(&before, now);
         self.leave_next_hops_open();
         self.configure(now);
-        let Some(error) = self.commit(now) else { return Ok(()) };
+        let Some(error) = self.commit_all(now) else { return Ok(()) };
         self.config = before;
         self.desired.with_overrides(&mut self.board, now, |now| *now = overrides);
         self.configure(now);
-        if let Some(again) = self.commit(now) {
+        if let Some(again) = self.commit_all(now) {
             self.journal.note(Grade::Error, Kind::Commit, format!("going back failed: {again}"));
         }
         Err(error.into())
@@ -378,7 +393,8 @@ impl Core {
     /// When [`rounds`](Self::rounds) or [`advance`](Self::advance) has something to do.
     pub(crate) fn next_due(&self) -> Instant {
         let commit = self.commit_due();
-        [self.board.next_due(), self.drains.next_due(), commit, self.drift.due(), Some(self.tick_at)]
+        let drains = [self.drains.next_due(), self.drains_due].into_iter().flatten().min();
+        [self.board.next_due(), drains, commit, self.drift.due(), Some(self.tick_at)]
             .into_iter()
             .flatten()
             .min()
@@ -401,7 +417,7 @@ impl Core {
 
     /// Does what is due, but for checks.
     pub(crate) fn advance(&mut self, now: Instant) {
-        if self.drains.next_due().is_some_and(|due| due <= now) {
+        if [self.drains.next_due(), self.drains_due].into_iter().flatten().any(|due| due <= now) {
             self.look_at_drains(now);
         }
         if self.tick_at <= now {
@@ -415,7 +431,7 @@ impl Core {
 
     /// Takes what came of a round.
     pub(crate) fn answer(&mut self, answer: &Answer, now: Instant) {
-        let changes = self.board.answer(answer, now);
+        let changes = self.board.answer(&self.heard(answer, now), now);
         self.desired.note_changes(&changes);
         self.note_changes(&changes);
     }
@@ -454,9 +470,28 @@ impl Core {
         (!why.is_empty()).then(|| why.join("; "))
     }
 
-    /// Brings what is marked to the forwarder; the first refusal, if there is one.
+    /// Brings a configuration to the forwarder, with what it says of drains; the first refusal, if there is one.
+    fn commit_all(&mut self, now: Instant) -> Option<ChangeError> {
+        let (_, refused) = self.bring(now);
+        self.follow_deadlines(now, |_| true);
+        self.look_at_drains(now);
+        refused
+    }
+
+    /// Brings what is marked to the forwarder, and notes the drains that begin or end with it; the first refusal, if there
+    /// is one.
     fn commit(&mut self, now: Instant) -> Option<ChangeError> {
+        let (touched, refused) = self.bring(now);
+        self.note_drains(&touched, now);
+        self.follow_deadlines(now, |service| touched.contains(service));
+        self.look_at_drains_soon(now);
+        refused
+    }
+
+    /// The services that were brought to the forwarder, and the first refusal.
+    fn bring(&mut self, now: Instant) -> (HashSet<String>, Option<ChangeError>) {
         let mut refused = None;
+        let mut touched = HashSet::new();
         for Committed { service, result } in self.desired.commit(&mut self.controller, &self.board, now) {
             match result {
                 Ok(None) => {
@@ -464,6 +499,7 @@ impl Core {
                 }
                 Ok(Some(change)) => {
                     let (grade, text) = describe(&change);
+                    self.slack.note_table(change.slots, now);
                     self.journal.note_of(grade, Kind::Commit, Some(&service), None, text);
                 }
                 Err(error) => {
@@ -471,12 +507,11 @@ impl Core {
                     refused.get_or_insert(error);
                 }
             }
+            touched.insert(service);
         }
-        self.follow_deadlines(now);
         self.committed_at = Some(now);
         self.retry_at = refused.is_some().then(|| now + RETRY_EVERY);
-        self.look_at_drains(now);
-        refused
+        (touched, refused)
     }
 
     fn tick(&mut self, now: Instant) {

@@ -26,6 +26,7 @@ mod metrics;
 mod options;
 mod patience;
 mod shell;
+mod slack;
 mod start;
 mod store;
 mod tap;

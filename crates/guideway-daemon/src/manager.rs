@@ -1,8 +1,10 @@
 //! What the service manager is told, where there is one (`sd_notify`): that the daemon is ready, reads its configuration,
 //! lives, and ends; and in a line how it is.
 //!
-//! The loop itself feeds the watchdog. One that hangs is started anew by the manager, and the next daemon takes over.
+//! The loop itself feeds the watchdog, and so does what it has to do that takes long and comes to an end. One that hangs is
+//! started anew by the manager, and the next daemon takes over.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
@@ -13,11 +15,34 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 /// The longest line, characters.
 const LINE: usize = 200;
 
+/// The sign of life that the watchdog waits for.
+#[derive(Debug)]
+pub(crate) struct Heartbeat {
+    /// How often it is wanted; `None` where nobody waits.
+    every: Option<Duration>,
+    due: Cell<Instant>,
+}
+
+impl Heartbeat {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { every: sd_notify::watchdog_enabled().map(|within| within / 2), due: Cell::new(now) }
+    }
+
+    /// Gives it if it is due; when it is due next.
+    pub(crate) fn beat(&self, now: Instant) -> Option<Instant> {
+        let every = self.every?;
+        if self.due.get() <= now {
+            tell(&[NotifyState::Watchdog]);
+            self.due.set(now + every);
+        }
+        Some(self.due.get())
+    }
+}
+
 /// What was told, and when something is to be told again.
 #[derive(Debug)]
 pub(crate) struct Manager {
-    /// How often it wants to hear that the daemon lives, and when it is due.
-    watchdog: Option<(Duration, Instant)>,
+    heartbeat: Heartbeat,
     line: String,
     line_at: Option<Instant>,
     /// The number of the event that the line was made of.
@@ -26,8 +51,7 @@ pub(crate) struct Manager {
 
 impl Manager {
     pub(crate) fn new(now: Instant) -> Self {
-        let watchdog = sd_notify::watchdog_enabled().map(|within| (within / 2, now));
-        Self { watchdog, line: String::new(), line_at: None, seen: 0 }
+        Self { heartbeat: Heartbeat::new(now), line: String::new(), line_at: None, seen: 0 }
     }
 
     /// Forwarding, with the configuration in force.
@@ -55,12 +79,7 @@ impl Manager {
         event: u64,
         line: impl FnOnce() -> String,
     ) -> Option<Instant> {
-        if let Some((every, due)) = &mut self.watchdog
-            && *due <= now
-        {
-            tell(&[NotifyState::Watchdog]);
-            *due = now + *every;
-        }
+        let heartbeat_due = self.heartbeat.beat(now);
         let rested = self.line_at.is_none_or(|at| now >= at + LINE_EVERY);
         if event != self.seen && rested {
             self.seen = event;
@@ -72,7 +91,7 @@ impl Manager {
             }
         }
         let line_due = self.line_at.filter(|_| event != self.seen).map(|at| at + LINE_EVERY);
-        [self.watchdog.map(|(_, due)| due), line_due].into_iter().flatten().min()
+        [heartbeat_due, line_due].into_iter().flatten().min()
     }
 }
 
@@ -91,10 +110,15 @@ fn tell(states: &[NotifyState<'_>]) {
 mod tests {
     use super::*;
 
+    fn heartbeat(every: Option<Duration>, due: Instant) -> Heartbeat {
+        Heartbeat { every, due: Cell::new(due) }
+    }
+
     #[test]
     fn the_line_is_made_when_something_happened_and_not_too_often() {
         let start = Instant::now();
-        let mut manager = Manager { watchdog: None, line: String::new(), line_at: None, seen: 0 };
+        let mut manager =
+            Manager { heartbeat: heartbeat(None, start), line: String::new(), line_at: None, seen: 0 };
         let mut made = 0;
         let mut advance = |at: u64, event| {
             manager.advance(start + Duration::from_millis(at), event, || {
@@ -115,8 +139,8 @@ mod tests {
     fn a_watchdog_is_fed_at_its_time_and_says_when_next() {
         let start = Instant::now();
         let every = Duration::from_secs(1);
-        let mut manager =
-            Manager { watchdog: Some((every, start)), line: String::new(), line_at: None, seen: 0 };
+        let heartbeat = heartbeat(Some(every), start);
+        let mut manager = Manager { heartbeat, line: String::new(), line_at: None, seen: 0 };
         let next = manager.advance(start, 0, String::new);
         assert_eq!(next, Some(start + every));
         assert_eq!(manager.advance(start + every / 2, 0, String::new), next);

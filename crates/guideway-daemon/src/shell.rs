@@ -24,6 +24,7 @@ use crate::journal::{Grade, Kind};
 use crate::kept::Kept;
 use crate::manager::Manager;
 use crate::options::{EngineOptions, OnExit, Options};
+use crate::slack;
 use crate::start::{self, Started};
 use crate::store::Store;
 use crate::tunnel_probes::TunnelProbes;
@@ -34,6 +35,9 @@ const SAVE_HEALTH_EVERY: Duration = Duration::from_millis(100);
 
 /// Writing verdicts may take one part in so many of the loop's time: those of ten thousand backends are megabytes.
 const SAVE_HEALTH_SHARE: u32 = 20;
+
+/// Work that waits is done together for so long at most, before it is answered.
+const WORK_TOGETHER: Duration = Duration::from_millis(5);
 
 /// After netlink failed it is tried again so much later.
 const NETLINK_REST: Duration = Duration::from_secs(1);
@@ -240,7 +244,7 @@ impl<'a> Shell<'a> {
                 self.follow_probe_interface();
             }
             let links = self.follower.table();
-            self.core.note_links(|index| links.is_down(index));
+            self.core.note_links(now, |index| links.is_down(index));
             self.core.note_lost_ways(|index| links.is_down(index), now);
             if ready_by.is_some_and(|by| by <= now || !self.core.board.is_new()) {
                 ready_by = None;
@@ -248,6 +252,9 @@ impl<'a> Shell<'a> {
             }
             self.end_trial(now);
             self.save(now, false);
+            if self.core.slack.is_due(now) {
+                drop(tokio::task::spawn_blocking(slack::give_back));
+            }
             let core = &self.core;
             let event = core.journal.last().map_or(0, |event| event.number);
             let manager_due = self.manager.advance(now, event, || status_line(core));
@@ -335,12 +342,18 @@ impl<'a> Shell<'a> {
         self.manager.ready();
     }
 
-    fn do_work(&mut self, work: Work) {
-        let mut order = None;
-        let tell = work(&mut Desk { core: &mut self.core, order: &mut order });
+    /// Does a piece of work, and what else waits: what they change is written to files once for all of them.
+    fn do_work(&mut self, first: Work) {
+        let (begin, mut next) = (Instant::now(), Some(first));
+        let (mut order, mut told) = (None, Vec::new());
+        while let Some(work) = next {
+            told.push(work(&mut Desk { core: &mut self.core, order: &mut order }));
+            let goes_on = order.is_none() && begin.elapsed() < WORK_TOGETHER;
+            next = if goes_on { self.work.try_recv().ok() } else { None };
+        }
         // What was answered must survive a kill.
         self.save(Instant::now(), false);
-        tell();
+        told.into_iter().for_each(|tell| tell());
         if let Some((order, request)) = order {
             self.follow(order, request);
         }
@@ -474,6 +487,7 @@ impl<'a> Shell<'a> {
         self.kept.save(&self.store, &mut self.core, now);
         if self.core.drains.take_unsaved() | self.drains_unsaved {
             let drains = self.core.drains.snapshot(Instant::now(), SystemTime::now());
+            let drains = drains.with_removed(self.core.controller.removed());
             let error = self.store.write_drains(&drains).err();
             self.drains_unsaved = error.is_some();
             let error = error.map(|error| format!("{error}; after a restart a drain may last longer"));

@@ -92,6 +92,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     // One moment by both clocks, after all that takes time.
     let (now, wall) = (Instant::now(), SystemTime::now());
     let mut core = Core::new(config, controller, board, overrides, about, now);
+    core.slack.note_text(source.text().len(), now);
     core.journal = journal;
     core.audit = Audit::restore(store.audit().recent());
     core.drains = Drains::restore(&drains, now, wall);

@@ -11,6 +11,7 @@ use super::service::Held;
 use super::spec::Health;
 use super::tick::{MARGIN_SECONDS, for_each_flow};
 use super::{ChangeError, Controller, Removal, unknown_backend};
+use crate::drain::DrainKey;
 use crate::engine::Engine;
 
 /// What still lives on a backend that drains.
@@ -36,6 +37,22 @@ pub struct Remaining {
 }
 
 impl<E: Engine> Controller<E> {
+    /// The drains of a service's backends, without a look at what lives there.
+    pub fn draining(&self, service: &str) -> Vec<DrainKey> {
+        let members = self.services.get(service).into_iter().flat_map(|held| held.members.iter().flatten());
+        let draining = members.filter(|member| member.state(false) == BackendState::Draining);
+        draining.map(|member| key(service, member)).collect()
+    }
+
+    /// The backends that were removed and whose index is not free yet: of a forwarder at work, nothing else tells their
+    /// names.
+    pub fn removed(&self) -> impl Iterator<Item = DrainKey> {
+        self.services.values().flat_map(|held| {
+            let members = held.members.iter().flatten().filter(|member| member.removed.is_some());
+            members.map(|member| key(&held.spec.name, member))
+        })
+    }
+
     /// What still lives on each backend that drains. Reads the whole flow table, unless none drains.
     pub fn remaining(&self) -> Vec<Remaining> {
         let mut list = Vec::new();
@@ -129,6 +146,15 @@ impl<E: Engine> Controller<E> {
         }
         store_records(engine, held);
         Ok(())
+    }
+}
+
+fn key(service: &str, member: &Member) -> DrainKey {
+    DrainKey {
+        service: service.to_owned(),
+        backend: member.spec.identity.to_string(),
+        address: member.spec.address,
+        removed: member.removed.is_some(),
     }
 }
 

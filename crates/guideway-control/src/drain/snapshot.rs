@@ -1,5 +1,6 @@
 //! Drains under way, in a form that outlives the process.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,6 +15,17 @@ use crate::state_file::State;
 pub struct Snapshot {
     version: u32,
     drains: Vec<Begun>,
+    /// Backends that were removed and may have flows, or packets in flight, whatever became of their drains.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    removed: Vec<Removed>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Removed {
+    service: String,
+    backend: String,
+    address: IpAddr,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,14 +44,31 @@ impl State for Snapshot {
 
 impl Default for Snapshot {
     fn default() -> Self {
-        Self { version: Self::VERSION, drains: Vec::new() }
+        Self { version: Self::VERSION, drains: Vec::new(), removed: Vec::new() }
     }
 }
 
 impl Snapshot {
     /// The backends that had been removed: of a forwarder at work, only this tells their names.
     pub fn removed(&self) -> impl Iterator<Item = DrainKey> {
-        self.drains.iter().filter(|begun| begun.removed).map(Begun::key)
+        let drain = self.drains.iter().filter(|begun| begun.removed).map(Begun::key);
+        drain.chain(self.removed.iter().cloned().map(|Removed { service, backend, address }| DrainKey {
+            service,
+            backend,
+            address,
+            removed: true,
+        }))
+    }
+
+    /// With the backends that were removed, those included whose drain is over.
+    #[must_use]
+    pub fn with_removed(mut self, removed: impl Iterator<Item = DrainKey>) -> Self {
+        let known: BTreeSet<DrainKey> = self.removed().collect();
+        self.removed = removed
+            .filter(|key| !known.contains(key))
+            .map(|DrainKey { service, backend, address, .. }| Removed { service, backend, address })
+            .collect();
+        self
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
     if let Err(refused) = core.accepts(config) {
         plan.refused.push(refused.to_string());
     }
-    let room = core.controller.engine().slots().len() as u64;
+    let room = u64::from(core.controller.engine().capacity().slots);
     let slots: u64 = config.services.iter().map(|service| u64::from(service.table_size.get())).sum();
     let fits = slots <= room;
     if !fits {
@@ -41,6 +41,7 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
         });
     }
     for (name, wanted) in &after {
+        core.heartbeat.beat(Instant::now());
         let known = before.get(name);
         let before_and_after = (configured.get(name.as_str()), configured_then.get(name.as_str()));
         let health_differs = || {

@@ -14,6 +14,9 @@ use guideway_control::overrides::AdminState;
 use super::Core;
 use crate::journal::{Grade, Kind};
 
+/// After a change drains are looked at so often at most: that is a walk over the whole flow table.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
 impl Core {
     /// How long flows of a service's backends that drain may last, by the configuration.
     pub(super) fn drain_timeout(&self, service: &str) -> Option<Duration> {
@@ -42,8 +45,25 @@ impl Core {
         }
     }
 
-    /// Tells the drains that operators asked for, and their deadlines.
-    pub(super) fn follow_deadlines(&mut self, now: Instant) {
+    /// Notes the drains of services that were committed.
+    pub(super) fn note_drains(&mut self, services: &HashSet<String>, now: Instant) {
+        for service in services {
+            for key in self.controller.draining(service) {
+                self.drains.note(key, now);
+            }
+        }
+    }
+
+    /// Looks at what is left of drains at once, or in a moment if that was done a moment ago.
+    pub(super) fn look_at_drains_soon(&mut self, now: Instant) {
+        match self.drains_rest_until.filter(|until| *until > now) {
+            Some(until) => self.drains_due = Some(until),
+            None => self.look_at_drains(now),
+        }
+    }
+
+    /// Tells the drains that operators asked for in these services, and their deadlines.
+    pub(super) fn follow_deadlines(&mut self, now: Instant, which: impl Fn(&str) -> bool) {
         if self.desired.overrides().is_empty()
             && self.drains.iter().next().is_none()
             && !self.has_configured_drains()
@@ -54,8 +74,8 @@ impl Core {
         // Those of which anything can be said: most services have none, and are passed over.
         let said = self.desired.overrides().iter().map(|(who, _)| &who.service);
         let known = self.drains.iter().map(|(key, _)| &key.service);
-        let touched: HashSet<String> = said.chain(known).cloned().collect();
-        for service in &self.config.services {
+        let touched: HashSet<String> = said.chain(known).filter(|name| which(name)).cloned().collect();
+        for service in self.config.services.iter().filter(|service| which(&service.name)) {
             let drain_timeout = service.drain_timeout;
             let touched = touched.contains(&service.name);
             for backend in &service.backends {
@@ -135,6 +155,8 @@ impl Core {
 
     /// Follows the drains; those whose deadline has passed are cut.
     pub(super) fn look_at_drains(&mut self, now: Instant) {
+        self.drains_due = None;
+        self.drains_rest_until = Some(now + LOOK_EVERY);
         let remaining = self.controller.remaining();
         self.desired.follow_leaving(&mut self.controller, &remaining, &mut self.board, now);
         self.forget_returned(&remaining);
@@ -164,7 +186,7 @@ impl Core {
             return;
         }
         let who = Who { service: key.service, backend: key.backend };
-        self.desired.with_overrides(&mut self.board, now, |overrides| {
+        self.desired.override_one(&who, &mut self.board, now, |overrides| {
             overrides.set_admin(&who, AdminState::Maintenance, Some(SystemTime::now()));
         });
         self.unsaved.overrides = true;

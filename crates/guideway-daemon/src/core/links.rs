@@ -1,12 +1,36 @@
-//! Whether packets can come by the interfaces at all.
+//! Whether packets can come and go by the interfaces at all.
+//!
+//! While none of them can, a check that fails tells nothing of its backend, so the verdict stays: flows that wait for the link
+//! go on when it is back. While one can, a failure counts, whichever way the backend is reached: clients that still come are
+//! better off elsewhere.
+
+use std::borrow::Cow;
+use std::time::{Duration, Instant};
+
+use guideway_control::health::{Answer, Fault};
 
 use super::Core;
 use crate::api::model::Interface;
 use crate::journal::{Grade, Kind};
 
+/// What was asked while all interfaces were down may be answered so much later, and neighbours are found anew then.
+const AFTER_DOWN: Duration = Duration::from_secs(3);
+
 impl Core {
+    /// What an answer tells of backends: nothing that went wrong while no packet could leave.
+    pub(super) fn heard<'a>(&self, answer: &'a Answer, now: Instant) -> Cow<'a, Answer> {
+        if self.cut_off_until.is_none_or(|until| until <= now) {
+            return Cow::Borrowed(answer);
+        }
+        let mut answer = answer.clone();
+        for fault in answer.results.iter_mut().filter_map(|result| result.as_mut().err()) {
+            *fault = Fault::Local { said: format!("all interfaces are down, or were a moment ago: {fault}") };
+        }
+        Cow::Owned(answer)
+    }
+
     /// Takes which links are down, and tells of each that goes down or comes back.
-    pub(crate) fn note_links(&mut self, is_down: impl Fn(u32) -> bool) {
+    pub(crate) fn note_links(&mut self, now: Instant, is_down: impl Fn(u32) -> bool) {
         for port in &mut self.about.interfaces {
             port.down = is_down(port.index);
             if port.down && self.down.insert(port.name.clone()) {
@@ -14,6 +38,10 @@ impl Core {
             } else if !port.down && self.down.remove(&port.name) {
                 self.journal.note(Grade::Info, Kind::Daemon, format!("{} is up again", port.name));
             }
+        }
+        let ports = &self.about.interfaces;
+        if !ports.is_empty() && ports.iter().all(|port| port.down) {
+            self.cut_off_until = Some(now + AFTER_DOWN);
         }
     }
 }
@@ -25,7 +53,7 @@ pub(crate) fn is_down_text(port: &Interface) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use guideway_control::health::{LegResult, Passed, Verdict};
 
     use super::*;
     use crate::api::view;
@@ -43,17 +71,21 @@ mod tests {
         backend = [{ name = "be1", address = "10.0.0.1" }]
     "#;
 
-    #[test]
-    fn an_interface_that_is_down_is_a_fault_and_told_once_until_it_is_up_again() {
-        let mut core = in_process::core(CONFIG, Instant::now()).unwrap();
-        let port = |name: &str, index| Interface {
+    fn port(name: &str, index: u32) -> Interface {
+        Interface {
             name: name.to_owned(),
             index,
             mode: "native".to_owned(),
             fell_back: None,
             lost: None,
             down: false,
-        };
+        }
+    }
+
+    #[test]
+    fn an_interface_that_is_down_is_a_fault_and_told_once_until_it_is_up_again() {
+        let now = Instant::now();
+        let mut core = in_process::core(CONFIG, now).unwrap();
         let ports = vec![port("eth0", 2), port("eth1", 3)];
         core.about.interfaces = ports.clone();
         let metric = |core: &Core, name: &str| {
@@ -61,21 +93,57 @@ mod tests {
             let name = format!("guideway_interface_forwarding{{interface=\"{name}\"}} ");
             text.lines().find_map(|line| line.strip_prefix(&name)).unwrap().to_owned()
         };
-        core.note_links(|_| false);
+        core.note_links(now, |_| false);
         assert_eq!(view::status(&core).faults, Vec::<String>::new());
         let text = "eth1 is down, gone or without a carrier: no packet comes by it";
         let before = core.journal.last().unwrap().number;
         for _ in 0..2 {
             // As after a look at the forwarder, which knows nothing of links.
             core.about.interfaces = ports.clone();
-            core.note_links(|index| index == 3);
+            core.note_links(now, |index| index == 3);
             assert_eq!(view::status(&core).faults, [text]);
         }
         assert_eq!((metric(&core, "eth0").as_str(), metric(&core, "eth1").as_str()), ("1", "0"));
-        core.note_links(|_| false);
+        core.note_links(now, |_| false);
         assert_eq!(view::status(&core).faults, Vec::<String>::new());
         assert_eq!(metric(&core, "eth1"), "1");
         let told: Vec<_> = core.journal.since(before).map(|event| event.text.as_str()).collect();
         assert_eq!(told, [text, "eth1 is up again"]);
+    }
+
+    /// What checks the backend.
+    const CHECK: &str = r#"health = { kind = "tcp", via = "direct", interval = "1s", timeout = "100ms", rise = 1, fall = 1 }"#;
+
+    /// Lets so many seconds pass, in which these links are down and every check gets this answer.
+    fn pass(core: &mut Core, now: &mut Instant, seconds: u64, down: &[u32], result: &LegResult) -> Verdict {
+        let end = *now + Duration::from_secs(seconds);
+        while core.next_due() <= end {
+            *now = core.next_due().max(*now);
+            core.note_links(*now, |index| down.contains(&index));
+            for round in core.rounds(*now) {
+                let results = vec![result.clone(); round.legs.len()];
+                core.answer(&Answer { id: round.id, results }, *now);
+            }
+            core.advance(*now);
+        }
+        *now = end;
+        core.board.verdicts().next().unwrap().1
+    }
+
+    #[test]
+    fn failures_tell_nothing_of_backends_while_every_interface_is_down_and_count_while_one_is_up() {
+        let mut now = Instant::now();
+        let mut core = in_process::core(&format!("{CONFIG}{CHECK}"), now).unwrap();
+        core.about.interfaces = vec![port("eth0", 2), port("eth1", 3)];
+        let passed: LegResult = Ok(Passed { took: Duration::from_millis(1) });
+        let failed: LegResult = Err(Fault::Refused);
+        assert_eq!(pass(&mut core, &mut now, 5, &[], &passed), Verdict::Up);
+        assert_eq!(pass(&mut core, &mut now, 60, &[2, 3], &failed), Verdict::Up);
+        let faults = view::status(&core).faults.join("\n");
+        assert!(faults.contains("cannot be made") && faults.contains("all interfaces are down"), "{faults}");
+        assert_eq!(pass(&mut core, &mut now, 1, &[], &failed), Verdict::Up, "they are back a moment ago");
+        assert_eq!(pass(&mut core, &mut now, 10, &[], &passed), Verdict::Up);
+        assert_eq!(pass(&mut core, &mut now, 10, &[3], &failed), Verdict::Down);
+        assert_eq!(pass(&mut core, &mut now, 10, &[2, 3], &passed), Verdict::Up, "what passes has passed");
     }
 }
