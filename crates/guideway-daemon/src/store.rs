@@ -44,6 +44,18 @@ pub enum StoreError {
         /// What the system said.
         error: io::Error,
     },
+    /// The file that keeps two daemons from sharing it cannot be opened.
+    #[error(
+        "cannot open {}: {error}; it has to be a file that this daemon can write: move away what is there, or give \
+         another directory with --state",
+        path.display()
+    )]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
     /// Another daemon has it.
     #[error("another guideway uses {} already: stop it, or give each a directory of its own with --state", path.display())]
     Taken {
@@ -124,7 +136,8 @@ impl Store {
         let nonblocking = OFlags::NONBLOCK.bits() as i32;
         let mut opened = File::options();
         let opened = opened.write(true).create(true).truncate(true).custom_flags(nonblocking);
-        let lock = opened.open(path.join("lock")).map_err(unusable)?;
+        let lock = path.join("lock");
+        let lock = opened.open(&lock).map_err(|error| StoreError::Lock { path: lock, error })?;
         let take = || match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => Err(StoreError::Taken { path: path.to_path_buf() }),
             taken => taken.map_err(|error| unusable(error.into())),
@@ -201,8 +214,12 @@ impl Store {
             ) => error,
             read => return read,
         };
-        let aside = file(self).set_aside()?;
-        self.set_aside.push(format!("{senseless}; it was set aside as {}, and {instead}", aside.display()));
+        self.set_aside.push(match file(self).set_aside() {
+            Ok(aside) => format!("{senseless}; it was set aside as {}, and {instead}", aside.display()),
+            Err(error) => format!(
+                "{senseless}; {error}, so it stays until it is replaced: move it away to look at it; {instead}"
+            ),
+        });
         Ok(None)
     }
 

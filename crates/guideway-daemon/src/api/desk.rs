@@ -6,6 +6,7 @@ use std::time::Duration;
 use guideway_control::config::Config;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
+use super::intake::Intake;
 use super::model::{Applied, Confirmed, Plan, Reloaded};
 use super::problem::Refusal;
 use crate::audit::Request;
@@ -57,11 +58,12 @@ pub(crate) struct Loop {
     work: mpsc::Sender<Work>,
     /// One trace at a time.
     trace: Arc<Semaphore>,
+    pub(super) intake: Intake,
 }
 
 impl Loop {
     pub(crate) fn new(work: mpsc::Sender<Work>) -> Self {
-        Self { work, trace: Arc::new(Semaphore::new(1)) }
+        Self { work, trace: Arc::new(Semaphore::new(1)), intake: Intake::new() }
     }
 
     /// The right to sample packets, unless somebody has it.

@@ -19,19 +19,23 @@ pub(crate) enum Role {
     Operator,
 }
 
-/// Who came in, for the audit log.
+/// Who came in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Caller(pub(super) String);
+pub(super) struct Caller {
+    /// For the audit log.
+    pub(super) name: String,
+    pub(super) role: Role,
+}
 
 impl Caller {
-    fn at_socket(request: &Request) -> Self {
+    fn at_socket(request: &Request, role: Role) -> Self {
         let peer = request.extensions().get::<Peer>().copied();
-        Self(peer.unwrap_or(Peer::Unknown).to_string())
+        Self { name: peer.unwrap_or(Peer::Unknown).to_string(), role }
     }
 
     fn of_token(role: Role) -> Self {
-        let text = if role == Role::Operator { "operator token" } else { "reader token" };
-        Self(text.to_owned())
+        let name = if role == Role::Operator { "operator token" } else { "reader token" };
+        Self { name: name.to_owned(), role }
     }
 }
 
@@ -46,13 +50,13 @@ pub(crate) enum Door {
 
 /// Lets in who may come in, to do what they may do.
 pub(super) async fn admit(State(door): State<Door>, mut request: Request, next: Next) -> Response {
-    let (role, caller) = match &door {
-        Door::Socket(role) => (*role, Caller::at_socket(&request)),
+    let caller = match &door {
+        Door::Socket(role) => Caller::at_socket(&request, *role),
         Door::Tokens(tokens) => {
             let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
             let given = given.and_then(token);
             match given.and_then(|given| role_of(tokens, given)) {
-                Some(role) => (role, Caller::of_token(role)),
+                Some(role) => Caller::of_token(role),
                 None => {
                     let detail = "give a token: `Authorization: Bearer <token>`";
                     let mut answer = Refusal::new(Kind::Unauthorized, detail).into_response();
@@ -63,9 +67,8 @@ pub(super) async fn admit(State(door): State<Door>, mut request: Request, next: 
         }
     };
     let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    if !reads && role == Role::Reader {
-        let detail = "this way in is for reading only; use the operators' socket or token";
-        return Refusal::new(Kind::ReadOnly, detail).into_response();
+    if !reads && caller.role == Role::Reader {
+        return Refusal::for_operators().into_response();
     }
     request.extensions_mut().insert(caller);
     next.run(request).await

@@ -4,6 +4,7 @@ mod body;
 mod desk;
 mod door;
 mod explain;
+mod intake;
 mod listen;
 pub mod model;
 mod openapi;

@@ -119,6 +119,12 @@ impl Refusal {
         Self::new(Kind::Ending, "the daemon is about to end")
     }
 
+    /// Who came in may only read.
+    pub(super) fn for_operators() -> Self {
+        let detail = "this way in is for reading only; use the operators' socket or token";
+        Self::new(Kind::ReadOnly, detail)
+    }
+
     /// A configuration with problems.
     pub(crate) fn bad_config(problems: &Problems) -> Self {
         Self::new(Kind::BadConfig, problems.to_string())

@@ -4,12 +4,11 @@
 //! the [document](super::openapi) that tells both. Work runs on the loop, between two pieces of its own; what it is given was
 //! checked before, and what it answers is written after, both on the runtime's threads.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::{JsonSchema, SchemaGenerator};
@@ -17,21 +16,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 
 use super::body::{Body, NoBody};
 use super::desk::{Loop, Order, Reply};
-use super::door::Caller;
+use super::door::{Caller, Role};
+use super::intake::Taken;
 use super::model::Backend;
 use super::problem::{Kind, Refusal};
 use crate::audit;
 use crate::core::Core;
-
-/// The largest body that is read, bytes: a configuration.
-pub(super) const MAX_BODY: usize = 16 << 20;
-
-/// A body has to be there so long after its head.
-const BODY_WITHIN: Duration = Duration::from_secs(30);
 
 /// A route, and what the document says of it.
 pub(super) struct Route {
@@ -87,6 +80,7 @@ pub(super) struct Asked<P = Nothing, Q = Nothing, B = NoBody> {
     condition: Option<String>,
     /// What the audit log says of it.
     request: audit::Request,
+    role: Role,
 }
 
 /// No parts of a path, or no query.
@@ -107,7 +101,9 @@ impl<P: Part, Q: Part, B: Body> FromRequest<Loop> for Asked<P, Q, B> {
 
     async fn from_request(request: Request, to_loop: &Loop) -> Result<Self, Refusal> {
         let (mut parts, body) = request.into_parts();
-        let who = parts.extensions.get::<Caller>().map_or("unknown", |Caller(who)| who).to_owned();
+        // Who did not come by the door may do nothing but read.
+        let stranger = || Caller { name: "unknown".to_owned(), role: Role::Reader };
+        let Caller { name: who, role } = parts.extensions.get().cloned().unwrap_or_else(stranger);
         let what = format!("{} {}", parts.method, parts.uri);
         let bad = |text: String| Refusal::bad(text);
         let Path(path) = Path::from_request_parts(&mut parts, to_loop)
@@ -118,34 +114,20 @@ impl<P: Part, Q: Part, B: Body> FromRequest<Loop> for Asked<P, Q, B> {
             .map_err(|error: QueryRejection| bad(error.body_text()))?;
         let condition = condition(&parts.headers);
         let body = if B::WANTED {
-            let body = Bytes::from_request(Request::from_parts(parts, body), to_loop);
-            let body = timeout(BODY_WITHIN, body).await.map_err(|_| too_slow())?;
-            body.map_err(|error: BytesRejection| too_large_or_bad(&error))?
+            let asks_first = parts.headers.contains_key(header::EXPECT);
+            to_loop.intake.take(body, asks_first).await?
         } else {
-            Bytes::new()
+            Taken::default()
         };
-        let request = audit::Request { who, what, said: B::tell(&body) };
+        let request = audit::Request { who, what, said: B::tell(&body.bytes) };
         // A large configuration takes a while, in which others want answers too.
-        let body = tokio::task::spawn_blocking(move || B::read(&body)).await;
-        Ok(Self { path, query, body: body.map_err(|_| Refusal::ending())??, condition, request })
+        let body = tokio::task::spawn_blocking(move || B::read(&body.bytes)).await;
+        Ok(Self { path, query, body: body.map_err(|_| Refusal::ending())??, condition, request, role })
     }
 }
 
 fn condition(headers: &HeaderMap) -> Option<String> {
     headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()).map(str::to_owned)
-}
-
-fn too_slow() -> Refusal {
-    let detail = format!("the body did not come within {} s", BODY_WITHIN.as_secs());
-    Refusal::new(Kind::TooSlow, detail)
-}
-
-fn too_large_or_bad(error: &BytesRejection) -> Refusal {
-    if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        let most = MAX_BODY >> 20;
-        return Refusal::new(Kind::TooLarge, format!("the body is too large; {most} MiB are taken at most"));
-    }
-    Refusal::bad(error.body_text())
 }
 
 /// What a route does on the loop: it reads, or it changes something.
@@ -202,7 +184,8 @@ pub(super) fn change<P: Part, Q: Part + JsonSchema, B: Body>(
     route::<Q, B, Backend>(verb, path, summary, true, on(verb.filter(), handler))
 }
 
-/// A route that gives the loop an order and waits for what comes of it.
+/// A route that gives the loop an order and waits for what comes of it. It is for operators alone, one that only asks
+/// included: whatever it is, it takes the loop a while.
 pub(super) fn order<Q: Part + JsonSchema, B: Body, T: Told>(
     verb: Verb,
     path: &'static str,
@@ -211,6 +194,9 @@ pub(super) fn order<Q: Part + JsonSchema, B: Body, T: Told>(
     order: Orders<Q, B, T>,
 ) -> Route {
     let handler = move |State(to_loop): State<Loop>, asked: Asked<Nothing, Q, B>| async move {
+        if asked.role == Role::Reader {
+            return Err(Refusal::for_operators());
+        }
         let (tell, told) = oneshot::channel();
         to_loop
             .on(move |desk| {

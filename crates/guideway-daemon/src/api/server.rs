@@ -1,7 +1,7 @@
 //! The API's server: all routes behind a door.
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
@@ -10,7 +10,6 @@ use axum::routing::get;
 use super::desk::Loop;
 use super::door::{Door, admit};
 use super::problem::{Kind, Refusal};
-use super::route::MAX_BODY;
 use super::{openapi, page, routes};
 use crate::core::Core;
 use crate::metrics::{Format, Reading};
@@ -37,7 +36,6 @@ pub(crate) fn router(to_loop: Loop, door: Door) -> Router {
             let detail = format!("{} is not for {}", request.method(), request.uri().path());
             Refusal::new(Kind::MethodNotAllowed, detail)
         })
-        .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn_with_state(door, admit))
         // Past the door: for load balancers and orchestrators, which have no token, and for browsers.
         .route("/livez", get(|| async { "ok\n" }).fallback(page::not_for))

@@ -17,6 +17,9 @@ use crate::times;
 /// The pause between two looks at a drain.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// A daemon that is started anew is away for a moment: it is waited for so long.
+const AWAY_AT_MOST: Duration = Duration::from_secs(60);
+
 /// The longest deadline that the daemon takes.
 const LONGEST_DRAIN: Duration = Duration::from_secs(604_800);
 
@@ -61,7 +64,9 @@ pub(crate) struct Which {
 #[command(after_help = "\
 Exit codes with --wait:
   0  nothing lives on the backend any more; with --quiet: no live flow is seen
-  4  --timeout passed before that")]
+  4  --timeout passed before that
+
+A daemon that ends while this waits is waited for as well, for a minute: the drain goes on over a restart.")]
 pub(crate) struct DrainArgs {
     #[command(flatten)]
     which: Which,
@@ -127,7 +132,7 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
     let body = json!(SetAdmin { state: "drain".to_owned(), deadline_seconds });
     let mut answer = daemon.change("PUT", &path(which, "/admin"), Some(&body))?.value::<Value>()?;
     let since = Instant::now();
-    let mut told = None;
+    let (mut told, mut away_since) = (None, None);
     loop {
         if !args.wait {
             break;
@@ -160,7 +165,12 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
             told = now;
         }
         std::thread::sleep(LOOK_EVERY);
-        answer = daemon.get(&path(which, ""))?.value()?;
+        match daemon.get(&path(which, "")) {
+            Ok(now) => (answer, away_since) = (now.value()?, None),
+            Err(Failure::Unreachable(_))
+                if away_since.get_or_insert_with(Instant::now).elapsed() < AWAY_AT_MOST => {}
+            Err(failure) => return Err(failure),
+        }
     }
     show(&answer, *json, screen)
 }
