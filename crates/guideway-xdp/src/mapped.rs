@@ -81,7 +81,7 @@ struct Growth {
 }
 
 /// It grows by so many bytes, which few mappings are enough for.
-const STEP: usize = 1 << 20;
+const STEP: usize = 256 << 10;
 
 // SAFETY: what is reached through it is shared memory of atomic words.
 unsafe impl<T: Sync> Send for Growing<T> {}

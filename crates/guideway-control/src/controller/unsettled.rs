@@ -1,13 +1,15 @@
 //! The unsettled slots of a table, and when each changed its owner last.
 //!
-//! After a change of ten thousand services there are millions of them, and all for an idle time. So they take four bytes
+//! After a change of ten thousand services there are millions of them, and all for an idle time. So they take two bytes
 //! a slot of the table, none while all are settled, and what time brings is looked for only when it can be due.
 
 /// Those slots.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Unsettled {
-    /// One more than the second of the change, by slot; 0 for the settled. Empty while all are.
-    changed: Vec<u32>,
+    /// One more than the place of the change's second among `seconds`, by slot; 0 for the settled. Empty while all are.
+    changed: Vec<u16>,
+    /// The seconds of changes, each once, in the order in which they came.
+    seconds: Vec<u32>,
     many: u32,
     /// No change is older than this.
     oldest: u32,
@@ -25,14 +27,47 @@ impl Unsettled {
             self.oldest = now;
             self.newest = now;
         }
+        let second = self.second(now);
         let Some(changed) = self.changed.get_mut(slot as usize) else { return };
         self.many += u32::from(*changed == 0);
-        *changed = now.saturating_add(1);
+        *changed = second;
         // Of a clock that goes back the older second counts.
         self.oldest = self.oldest.min(now);
         self.newest = self.newest.max(now);
         if self.in_grace.last() != Some(&now) {
             self.in_grace.push(now);
+        }
+    }
+
+    /// One more than the place of this second.
+    fn second(&mut self, now: u32) -> u16 {
+        if self.seconds.last() != Some(&now) {
+            if self.seconds.len() == usize::from(u16::MAX) {
+                self.forget_seconds();
+            }
+            let is_full = self.seconds.len() == usize::from(u16::MAX);
+            match self.seconds.last_mut() {
+                // As late as it can be told: those slots settle later than they might.
+                Some(last) if is_full => *last = now.max(*last),
+                _ => self.seconds.push(now),
+            }
+        }
+        self.seconds.len() as u16
+    }
+
+    /// Keeps the seconds alone that a slot still has.
+    fn forget_seconds(&mut self) {
+        let seconds = std::mem::take(&mut self.seconds);
+        let mut places = vec![0; seconds.len() + 1];
+        for changed in self.changed.iter().filter(|changed| **changed != 0) {
+            places[usize::from(*changed)] = 1;
+        }
+        for (second, place) in seconds.into_iter().zip(&mut places[1..]).filter(|(_, place)| **place != 0) {
+            self.seconds.push(second);
+            *place = self.seconds.len() as u16;
+        }
+        for changed in &mut self.changed {
+            *changed = places[usize::from(*changed)];
         }
     }
 
@@ -60,7 +95,7 @@ impl Unsettled {
     /// Each with the second of its last change.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
         let changed = self.changed.iter().enumerate().filter(|(_, changed)| **changed != 0);
-        changed.map(|(slot, changed)| (slot as u32, changed - 1))
+        changed.map(|(slot, changed)| (slot as u32, self.seconds[usize::from(*changed) - 1]))
     }
 
     /// Whether any change can have been longer ago than so many seconds.
@@ -107,6 +142,19 @@ mod tests {
         assert_eq!(unsettled.len(), 1);
         unsettled.remove(3);
         assert!(unsettled.len() == 0 && unsettled.changed.is_empty(), "no memory is left");
+    }
+
+    #[test]
+    fn however_many_seconds_there_are_each_slot_has_its_last_or_a_later_one() {
+        let mut unsettled = Unsettled::default();
+        unsettled.insert(0, 11, 5);
+        for now in 10..200_000 {
+            unsettled.insert(1 + now % 7, 11, now);
+        }
+        let changed: Vec<_> = unsettled.iter().collect();
+        assert_eq!(changed[0], (0, 5));
+        assert!(changed[1..].iter().all(|&(slot, second)| second >= 199_993 && 1 + second % 7 == slot));
+        assert!(unsettled.seconds.len() <= usize::from(u16::MAX));
     }
 
     #[test]

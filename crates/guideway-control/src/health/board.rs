@@ -22,7 +22,8 @@ const REPORT_GRACE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Board {
     seed: u64,
-    streams: BTreeMap<u64, Stream>,
+    /// Boxed: a tree that grows at its end has half its room empty.
+    streams: BTreeMap<u64, Box<Stream>>,
     by_check: HashMap<Arc<Check>, u64>,
     subjects: Subjects,
     /// When which stream begins a round, or gives one up.
@@ -268,7 +269,7 @@ impl Board {
 
     /// Whether any backend has never passed because it has not been asked yet.
     pub fn is_new(&self) -> bool {
-        let asked = |stream| self.streams.get(stream).is_some_and(|stream: &Stream| stream.finding.is_some());
+        let asked = |stream| self.streams.get(stream).is_some_and(|stream| stream.finding.is_some());
         self.subjects
             .iter()
             .any(|subject| subject.machine.verdict() == Verdict::NeverPassed && !asked(&subject.stream))
@@ -446,7 +447,7 @@ impl Board {
             impossible: false,
             finding: None,
         };
-        self.streams.insert(id, stream);
+        self.streams.insert(id, Box::new(stream));
         id
     }
 
