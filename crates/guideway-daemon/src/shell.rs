@@ -168,12 +168,18 @@ impl<'a> Shell<'a> {
         let signals = Signals::new()?;
         let Started { mut core, forwarder, probes, store, source, kept, taken_over, mut patience } =
             start::start(options)?;
-        let (listeners, work) = match Listeners::open(&options.api, &mut patience) {
-            Ok(listening) => listening,
+        let tunnel_device = probes.as_ref().map(|probes| probes.interface().to_owned());
+        let open = || -> Result<_, RunError> {
+            let listening = Listeners::open(&options.api, &mut patience)?;
+            let driver = Driver::new(ProbeOptions { tunnel_device, ..ProbeOptions::default() })?;
+            Ok((listening, driver, Follower::new()?))
+        };
+        let ((listeners, work), (driver, answers), mut follower) = match open() {
+            Ok(opened) => opened,
             Err(error) => {
                 // As it was before: what an earlier daemon left goes on, and what is new goes.
                 forwarder.end(if taken_over { OnExit::Keep } else { OnExit::Detach })?;
-                return Err(error.into());
+                return Err(error);
             }
         };
         core.about.places = listeners.places().to_vec();
@@ -181,9 +187,6 @@ impl<'a> Shell<'a> {
             core.about.address = Some(address);
             core.journal.note(Grade::Info, Kind::Daemon, format!("the API listens at {address}"));
         }
-        let tunnel_device = probes.as_ref().map(|probes| probes.interface().to_owned());
-        let (driver, answers) = Driver::new(ProbeOptions { tunnel_device, ..ProbeOptions::default() })?;
-        let mut follower = Follower::new()?;
         follower.follow(core.backends());
         let watch = FileWatch::new(&options.config)
             .inspect_err(|error| {

@@ -172,7 +172,8 @@ impl Pins {
 
 pub(crate) const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 
-const MOUNT: &str = "mount one with `mount -t bpf bpf /sys/fs/bpf`, or give another directory";
+const MOUNT: &str = "mount one with `mount -t bpf bpf /sys/fs/bpf`, or give another directory; \
+                     `ip netns exec` hides the host's, `nsenter --net=/run/netns/NAME` does not";
 
 /// The modes in the names of links' pins.
 const MODES: [&str; 2] = [Mode::Native.as_str(), Mode::Generic.as_str()];

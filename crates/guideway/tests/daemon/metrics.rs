@@ -168,3 +168,14 @@ fn dashboards_and_alerts_name_metrics_that_there_are_and_the_text_is_open_metric
     assert!(forgotten.len() < 4, "the dashboard shows nothing of {forgotten:?}");
     assert!(end(daemon).status.success());
 }
+
+#[test]
+fn alerts_tell_of_what_they_are_about_and_of_nothing_else() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/prometheus");
+    let mut promtool = std::process::Command::new("promtool");
+    let tested = promtool.args(["test", "rules", "guideway.test.yml"]).current_dir(folder).output();
+    match tested {
+        Ok(tested) => assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stderr)),
+        Err(_) => eprintln!("passed over: promtool is not installed"),
+    }
+}

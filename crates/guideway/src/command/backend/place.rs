@@ -59,9 +59,14 @@ pub(crate) fn make_pins(bpffs: &Path) -> Result<PathBuf, Failure> {
     let kind = statfs(there)
         .map_err(|error| Failure::failed(format_args!("can't look at {at} (--bpffs): {}", error.desc())))?;
     if kind.filesystem_type() != BPF_FS_MAGIC {
-        let make = if there == bpffs { String::new() } else { format!("mkdir -p {at} && ") };
+        // In sysfs no directory can be made, and there is one to mount it at.
+        let usual = Path::new("/sys/fs/bpf");
+        let mount_at = if bpffs.starts_with(usual) { usual } else { bpffs };
+        let make = if mount_at.exists() { String::new() } else { format!("mkdir -p {at} && ") };
+        let mount_at = mount_at.display();
         return Err(Failure::failed(format_args!(
-            "{at} is in no BPF file system; mount one (`{make}mount -t bpf bpf {at}`) or name another (--bpffs)"
+            "{at} is in no BPF file system; mount one (`{make}mount -t bpf bpf {mount_at}`) or name another (--bpffs); \
+             `ip netns exec` hides the host's, `nsenter --net=/run/netns/NAME` does not"
         )));
     }
     let pins = pins_below(bpffs);
