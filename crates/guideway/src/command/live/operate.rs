@@ -20,6 +20,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A daemon that is started anew is away for a moment: it is waited for so long.
 const AWAY_AT_MOST: Duration = Duration::from_secs(60);
 
+/// After so long a drain has seen every flow that is not silent: on settled slots nothing is remembered before it begins.
+const SEEN_AFTER: Duration = Duration::from_secs(10);
+
 /// The longest deadline that the daemon takes.
 const LONGEST_DRAIN: Duration = Duration::from_secs(604_800);
 
@@ -84,7 +87,7 @@ pub(crate) struct DrainArgs {
     /// TCP): flows that are silent for so long may still come back.
     #[arg(long)]
     wait: bool,
-    /// With --wait: be content when no live flow is seen, though silent ones may be there
+    /// With --wait: be content when no live flow is seen, 10s after it began at the earliest, though silent ones may be there
     #[arg(long, requires = "wait")]
     quiet: bool,
     /// With --wait: give up waiting after this time; the drain goes on
@@ -138,9 +141,10 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
             break;
         }
         let backend: Backend = serde_json::from_value(answer.clone()).map_err(Failure::failed)?;
-        let phase = backend.drain.as_ref().map_or("done", |drain| drain.phase.as_str());
-        // A backend that took no flows has none to drain; one that was cut takes no more.
-        if matches!(phase, "done" | "cut") || (args.quiet && phase == "quiet") {
+        // A backend that took no flows has none to drain.
+        let (phase, age) =
+            backend.drain.as_ref().map_or(("done", 0.0), |drain| (&*drain.phase, drain.age_seconds));
+        if is_waited_for(phase, age, args.quiet) {
             break;
         }
         if args.timeout.is_some_and(|timeout| since.elapsed() >= *timeout) {
@@ -175,6 +179,15 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
     show(&answer, *json, screen)
 }
 
+/// Whether a drain has come to what is waited for: nothing lives there, or with `quiet` nothing that speaks.
+fn is_waited_for(phase: &str, age_seconds: f64, quiet: bool) -> bool {
+    match phase {
+        "done" | "cut" => true,
+        "quiet" => quiet && age_seconds >= SEEN_AFTER.as_secs_f64(),
+        _ => false,
+    }
+}
+
 fn show(backend: &Value, json: bool, screen: &mut Screen) -> Result<Outcome, Failure> {
     if json {
         screen.json(backend)?;
@@ -185,4 +198,20 @@ fn show(backend: &Value, json: bool, screen: &mut Screen) -> Result<Outcome, Fai
         not_kept(backend.not_kept.as_deref(), screen)?;
     }
     Ok(Outcome::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drain_is_not_taken_for_quiet_before_its_flows_can_have_been_seen() {
+        let waited_for = |phase, age| [false, true].map(|quiet| is_waited_for(phase, age, quiet));
+        assert_eq!(waited_for("quiet", 9.9), [false, false]);
+        assert_eq!(waited_for("quiet", 10.0), [false, true]);
+        assert_eq!(waited_for("busy", 60.0), [false, false]);
+        for phase in ["done", "cut"] {
+            assert_eq!(waited_for(phase, 0.0), [true, true]);
+        }
+    }
 }

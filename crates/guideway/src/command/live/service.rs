@@ -118,6 +118,9 @@ pub(crate) fn health(backend: &Backend) -> Option<String> {
     if health.contradicting > 0 {
         text += &format!(", {} of {} contradict it", health.contradicting, health.needed);
     }
+    if let Some(step) = health.slow_start_step {
+        text += &format!(", in step {step} of 10 of its slow start");
+    }
     if let Some(reason) = &health.reason {
         text += &format!("; because: {reason}");
     }
