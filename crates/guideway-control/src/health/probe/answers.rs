@@ -59,6 +59,9 @@ impl Teller {
     /// Hands an answer over, and tells of it: of a failure at once, of what passed [later](Self::tells_at).
     pub(super) async fn answer(&mut self, answer: Answer) {
         let failed = answer.results.iter().any(Result::is_err);
+        if self.all_are_taken() {
+            self.tells_at = None;
+        }
         // Nobody listens any more when the daemon is about to end.
         let _ = self.answers.send(answer).await;
         if failed {
@@ -77,10 +80,14 @@ impl Teller {
     pub(super) fn tell(&mut self, now: Instant) {
         if self.tells_at.is_some_and(|at| at <= now) {
             self.tells_at = None;
-            if self.answers.capacity() < self.answers.max_capacity() {
+            if !self.all_are_taken() {
                 self.ready.notify_one();
             }
         }
+    }
+
+    fn all_are_taken(&self) -> bool {
+        self.answers.capacity() == self.answers.max_capacity()
     }
 
     /// Tells of whatever has been handed over.
@@ -122,9 +129,13 @@ mod tests {
         assert!(!is_ready(answers.ready()), "all was taken");
         assert_eq!(teller.tells_at(), None);
         teller.answer(answer(3, true)).await;
-        teller.tell(begin + QUIET / 2);
-        assert!(!is_ready(answers.ready()), "it is not time yet");
+        tokio::time::advance(QUIET / 2).await;
+        answers.take();
+        teller.answer(answer(4, true)).await;
+        assert_eq!(teller.tells_at(), Some(begin + QUIET / 2 + QUIET), "the one before was taken");
         teller.tell(begin + QUIET);
+        assert!(!is_ready(answers.ready()), "it is not time yet");
+        teller.tell(begin + QUIET / 2 + QUIET);
         assert!(is_ready(answers.ready()));
     }
 }

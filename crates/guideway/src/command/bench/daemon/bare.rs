@@ -18,7 +18,7 @@ use crate::failure::Failure;
 const BATCH_EVERY: Duration = Duration::from_millis(32);
 
 /// How long a batch may take to open.
-const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 /// Connections, and the processor time of the thread that made them.
 #[derive(Debug, Clone, Copy)]

@@ -16,6 +16,9 @@ use crate::failure::Failure;
 /// The port of every service and of every check.
 const PORT: u16 = 80;
 
+/// Connections that wait to be taken.
+const WAITING: i32 = 4096;
+
 /// The daemon's machine, and that of the backends.
 const DAEMON: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const BACKENDS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -71,8 +74,13 @@ fn build() -> guideway_testbed::Result<Estate> {
     loopback.add_address(host(SICK))?;
     // Connections of checks come and go by the thousand.
     daemon.set("ipv4/ip_local_port_range", "1024 65535")?;
-    let listener = backends.run(|| TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT))))?;
-    let listener = listener.map_err(|source| guideway_testbed::Error::System {
+    let listen = || {
+        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)))?;
+        // It stands for all backends, each of which would have a queue of its own.
+        rustix::net::listen(&listener, WAITING)?;
+        Ok(listener)
+    };
+    let listener = backends.run(listen)?.map_err(|source| guideway_testbed::Error::System {
         what: "listening in the backends' namespace".to_owned(),
         source,
     })?;
