@@ -297,13 +297,12 @@ pub struct Remains {
     pub interfaces: Vec<(Option<String>, u32)>,
 }
 
-/// What [`detach`] would take away; nothing is changed.
+/// What [`detach`] would take away, also while a daemon is at work there; nothing is changed.
 ///
 /// # Errors
-/// As [`detach`].
+/// When what is there cannot be read.
 pub fn remains(root: &Path) -> Result<Remains, guideway_xdp::Error> {
     let Some(pins) = Pins::find(root)? else { return Ok(Remains::default()) };
-    let _hold = pins.hold()?;
     let named =
         |index: u32| (nix::net::if_::if_indextoname(index).ok().and_then(|n| n.into_string().ok()), index);
     Ok(Remains { pinned: pins.listing()?, interfaces: pins.interfaces()?.into_iter().map(named).collect() })

@@ -15,7 +15,7 @@ use crate::screen::Screen;
 Takes away what a daemon left in the kernel when it was killed, handed over, or run with --on-exit keep: its programs at
 all interfaces, its maps, and every flow that they remember. Programs of others are not touched, nor are files: the
 configuration and the directory for state.
-While a daemon is at work with these pins it is refused: stop that one first.
+While a daemon is at work with these pins it is refused: stop that one first. --dry-run tells at any time what it would take.
 
 Examples:
   guideway detach --dry-run

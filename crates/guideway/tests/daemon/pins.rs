@@ -52,9 +52,11 @@ fn pins_of_a_daemon_at_work_are_refused_to_others_until_it_is_gone() {
     assert_eq!(refused.status.code(), Some(1));
     assert!(refused.stderr.contains(&place), "{}", refused.stderr);
     assert_eq!(bed.answers(60).len(), 3);
+    let interface = bed.network.balancers[0].link.name();
+    let asked = detach_with(&bed, &["--dry-run"]).stdout;
+    assert!(asked.contains(&format!("the program at {interface}")) && answers(&bed), "{asked}");
     daemon.kill().unwrap();
     let told = detach_with(&bed, &["--dry-run"]);
-    let interface = bed.network.balancers[0].link.name();
     assert!(told.stdout.contains(&format!("the program at {interface}")), "{}{}", told.stdout, told.stderr);
     assert!(told.stdout.contains("nothing was changed") && answers(&bed), "{}", told.stdout);
     let told: Value = serde_json::from_str(&detach_with(&bed, &["--dry-run", "--json"]).stdout).unwrap();
