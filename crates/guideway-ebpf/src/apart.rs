@@ -14,7 +14,7 @@ use crate::frame::Frame;
 use crate::maps::SETTINGS;
 use crate::state::Kernel;
 
-/// [`answer::give`]: the number of the outcome.
+/// [`answer::give_icmp`]: the number of the outcome.
 #[inline(never)]
 #[unsafe(no_mangle)]
 pub extern "C" fn answer(context: *mut xdp_md, parsed: *const Parsed, question: u64) -> u32 {
@@ -24,7 +24,20 @@ pub extern "C" fn answer(context: *mut xdp_md, parsed: *const Parsed, question: 
     };
     // SAFETY: the caller's context.
     let mut frame = unsafe { Frame::new(context) };
-    answer::give(&mut frame, parsed, Question::from_word(question), &state).index()
+    answer::give_icmp(&mut frame, parsed, Question::from_word(question), &state).index()
+}
+
+/// [`answer::reset`]: the number of the outcome. Beside [`answer()`], not below it, so that their stacks do not add up.
+#[inline(never)]
+#[unsafe(no_mangle)]
+pub extern "C" fn reset(context: *mut xdp_md, parsed: *const Parsed, question: u64) -> u32 {
+    // SAFETY: as in `answer`.
+    let Some(parsed) = (unsafe { parsed.as_ref() }) else {
+        return Drop::Malformed.outcome().index();
+    };
+    // SAFETY: the caller's context.
+    let mut frame = unsafe { Frame::new(context) };
+    answer::reset(&mut frame, parsed, Question::from_word(question)).index()
 }
 
 /// [`flow::remember`]: 1 if the flow is remembered.

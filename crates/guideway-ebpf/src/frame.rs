@@ -1,8 +1,8 @@
 //! A packet at the XDP hook.
 //!
 //! The verifier follows one register from the bounds check to the access, and `data` and `data_end` are worth nothing
-//! after the packet's ends have moved. So each access reads both anew, and keeps the optimiser from sharing or
-//! rearranging the sums.
+//! after the packet's ends have moved. So each access reads both anew, in assembly, which keeps the optimiser from sharing
+//! or rearranging the sums.
 
 use core::ptr;
 
@@ -11,7 +11,7 @@ use aya_ebpf::helpers::{bpf_xdp_adjust_head, bpf_xdp_adjust_tail};
 use guideway_wire::{Packet, PacketRead};
 use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned};
 
-use crate::opaque::{distance, opaque};
+use crate::opaque::{length, opaque, place_and_end};
 
 /// The verifier wants a bound for a variable offset. A frame of one page, all that this hook gets, is far below it.
 const LAST_OFFSET: usize = 0x3fff;
@@ -45,18 +45,6 @@ impl Frame {
         unsafe { (*self.context).ingress_ifindex }
     }
 
-    #[inline(always)]
-    fn start(&self) -> usize {
-        // SAFETY: as above; volatile, so that no copy from before the packet moved is used.
-        opaque(unsafe { ptr::read_volatile(&raw const (*self.context).data) } as usize)
-    }
-
-    #[inline(always)]
-    fn end(&self) -> usize {
-        // SAFETY: as above.
-        opaque(unsafe { ptr::read_volatile(&raw const (*self.context).data_end) } as usize)
-    }
-
     /// The address of `size` bytes at `offset`, if the packet has them.
     #[inline(always)]
     fn at(&self, offset: usize, size: usize) -> Option<usize> {
@@ -64,8 +52,8 @@ impl Frame {
         if offset > LAST_OFFSET {
             return None;
         }
-        let (start, end) = (self.start(), self.end());
-        let place = opaque(start.wrapping_add(offset));
+        // SAFETY: the context is valid as long as the program runs.
+        let (place, end) = unsafe { place_and_end(self.context, offset) };
         if place.wrapping_add(size) > end { None } else { Some(place) }
     }
 }
@@ -73,7 +61,8 @@ impl Frame {
 impl PacketRead for Frame {
     #[inline(always)]
     fn len(&self) -> usize {
-        distance(self.end(), self.start())
+        // SAFETY: as above.
+        unsafe { length(self.context) }
     }
 
     #[inline(always)]

@@ -2,6 +2,8 @@
 
 use core::arch::asm;
 
+use aya_ebpf::bindings::xdp_md;
+
 /// The same value, of which the optimiser knows nothing: it can neither fold a check of it away nor move a sum.
 #[inline(always)]
 pub fn opaque(mut value: usize) -> usize {
@@ -10,14 +12,49 @@ pub fn opaque(mut value: usize) -> usize {
     value
 }
 
-/// `end - start` of two packet pointers, as one subtraction: the verifier refuses a negated pointer.
+/// The address of the byte at `offset` of a packet, and of its end.
+///
+/// # Safety
+/// `context` is that of this run of the program. The addresses are good until the packet's ends move.
 #[inline(always)]
-pub fn distance(mut end: usize, start: usize) -> usize {
-    // SAFETY: a subtraction of registers has no effect beyond its result.
+pub unsafe fn place_and_end(context: *mut xdp_md, offset: usize) -> (usize, usize) {
+    let (place, end);
+    // SAFETY: two loads of the context, which the caller says is valid, and a sum. Not pure: the ends may move between calls.
     unsafe {
-        asm!("{0} -= {1}", inout(reg) end, in(reg) start, options(pure, nomem, nostack, preserves_flags))
-    };
-    end
+        asm!(
+            "{place} = *(u32 *)({context} + 0)",
+            "{place} += {offset}",
+            "{end} = *(u32 *)({context} + 4)",
+            context = in(reg) context,
+            offset = in(reg) offset,
+            place = out(reg) place,
+            end = lateout(reg) end,
+            options(readonly, nostack, preserves_flags)
+        );
+    }
+    (place, end)
+}
+
+/// The length of a packet. One subtraction: the verifier refuses a negated pointer.
+///
+/// # Safety
+/// As for [`place_and_end`].
+#[inline(always)]
+pub unsafe fn length(context: *mut xdp_md) -> usize {
+    let length;
+    // SAFETY: as above.
+    unsafe {
+        asm!(
+            "{start} = *(u32 *)({context} + 0)",
+            "{length} = *(u32 *)({context} + 4)",
+            "{length} -= {start}",
+            context = in(reg) context,
+            start = out(reg) _,
+            length = lateout(reg) length,
+            options(readonly, nostack, preserves_flags)
+        );
+    }
+    length
 }
 
 /// Gives the five argument registers a value after a helper was called, which leaves them without one.

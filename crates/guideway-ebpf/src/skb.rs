@@ -4,6 +4,7 @@
 //! the kernel's own books of checksums right. Each costs a call; the XDP programs are the fast ones.
 
 use core::mem::MaybeUninit;
+use core::ptr;
 
 use aya_ebpf::bindings::{
     __sk_buff, BPF_F_ADJ_ROOM_DECAP_L3_IPV4, BPF_F_ADJ_ROOM_DECAP_L3_IPV6, BPF_F_ADJ_ROOM_ENCAP_L3_IPV4,
@@ -91,13 +92,25 @@ impl SkbFrame {
         }
         // A card's sum over the whole packet begins after the Ethernet header.
         let flags = if offset < EthernetHeader::LEN { 0 } else { BPF_F_RECOMPUTE_CSUM as u64 };
-        let from = (&raw const *value).cast();
-        // SAFETY: the kernel checks the place; `value` is as long as said.
+        let mut words = Words(MaybeUninit::<T>::uninit());
+        let from = if cfg!(feature = "prober") {
+            // SAFETY: both are a `T`, and neither is part of the other.
+            unsafe { ptr::copy_nonoverlapping(value, words.0.as_mut_ptr(), 1) };
+            words.0.as_ptr().cast()
+        } else {
+            (&raw const *value).cast()
+        };
+        // SAFETY: the kernel checks the place; `from` is as long as said.
         let result =
             unsafe { bpf_skb_store_bytes(self.context, offset as u32, from, size_of::<T>() as u32, flags) };
         (result == 0).then_some(())
     }
 }
+
+/// A value at a multiple of eight: the prober's outer headers are put together from whole words, and the verifier wants those
+/// aligned on the stack. The decapsulator writes what it has read, which may lie anywhere.
+#[repr(C, align(8))]
+struct Words<T>(MaybeUninit<T>);
 
 impl PacketRead for SkbFrame {
     #[inline(always)]

@@ -107,7 +107,8 @@ impl Services for Kernel {
 impl Slots for Kernel {
     #[inline(always)]
     fn slot(&self, offset: u32, index: u32) -> Option<Slot> {
-        let place = offset.checked_add(index)?;
+        // A table lies within the array, so the sum does not wrap; the map checks it once more.
+        let place = offset.wrapping_add(index);
         let line = SLOTS.get(place / SLOTS_A_LINE as u32)?;
         let slot = &line[place as usize % SLOTS_A_LINE];
         // SAFETY: a reference; volatile, since the controller stores here meanwhile.
@@ -238,7 +239,12 @@ fn fetch(tally: Option<*mut Tally>) {
 impl Answers<Frame> for Kernel {
     #[inline(always)]
     fn answer(&self, packet: &mut Frame, parsed: &Parsed, question: Question) -> Outcome {
-        apart::outcome(apart::answer(packet.context(), parsed, question.word()))
+        let (context, word) = (packet.context(), question.word());
+        apart::outcome(if question.asks_for_reset(parsed) {
+            apart::reset(context, parsed, word)
+        } else {
+            apart::answer(context, parsed, word)
+        })
     }
 }
 

@@ -37,6 +37,12 @@ impl Question {
         Question(word)
     }
 
+    /// Whether the answer is a reset.
+    #[inline(always)]
+    pub fn asks_for_reset(self, parsed: &Parsed) -> bool {
+        self == Question::ORPHAN || self == Question::NO_BACKEND && parsed.protocol() == IpProtocol::TCP
+    }
+
     #[inline(always)]
     const fn mtu(self) -> Option<u32> {
         if self.0 as u32 as u64 == Self::TOO_BIG { Some((self.0 >> 32) as u32) } else { None }
@@ -46,18 +52,31 @@ impl Question {
 /// Turns the packet into its answer, or says why it gets none. What is ICMP is subject to the rate limit.
 #[inline(always)]
 pub fn give<P: Packet, S: State>(packet: &mut P, parsed: &Parsed, question: Question, state: &S) -> Outcome {
+    if question.asks_for_reset(parsed) {
+        reset(packet, parsed, question)
+    } else {
+        give_icmp(packet, parsed, question, state)
+    }
+}
+
+/// Turns the packet into the ICMP message that answers it; otherwise as [`give`].
+#[inline(always)]
+pub fn give_icmp<P: Packet, S: State>(
+    packet: &mut P,
+    parsed: &Parsed,
+    question: Question,
+    state: &S,
+) -> Outcome {
     match question {
-        Question::ORPHAN => reset(packet, parsed, Drop::Orphan),
-        Question::NO_BACKEND if parsed.protocol() == IpProtocol::TCP => {
-            reset(packet, parsed, Drop::NoBackendUnanswered)
-        }
         Question::ECHO => echo(packet, parsed, state),
         _ => complain(packet, parsed, question.mtu(), state),
     }
 }
 
-#[inline(never)]
-fn reset<P: Packet>(packet: &mut P, parsed: &Parsed, otherwise: Drop) -> Outcome {
+/// Turns the packet into a reset of its connection; otherwise as [`give`].
+#[inline(always)]
+pub fn reset<P: Packet>(packet: &mut P, parsed: &Parsed, question: Question) -> Outcome {
+    let otherwise = if question == Question::ORPHAN { Drop::Orphan } else { Drop::NoBackendUnanswered };
     match reply::tcp_reset(packet, parsed) {
         Ok(()) => Answer::Reset.outcome(),
         Err(_) => otherwise.outcome(),

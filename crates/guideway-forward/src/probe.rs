@@ -2,9 +2,10 @@
 //!
 //! A probe is an ordinary connection of the balancer to the virtual address, on a socket whose mark names the backend.
 
-use guideway_wire::{FlowHasher, HashKey, IpVersion, Packet, Parsed, encap, parse};
+use guideway_wire::{FlowHasher, HashKey, Packet, Parsed};
 
-use crate::outcome::Drop;
+use crate::outcome::{Drop, Outcome, Verdict};
+use crate::process::layers;
 use crate::record::{Backend, BackendState};
 use crate::send::wrap;
 
@@ -35,7 +36,7 @@ pub fn encapsulate<P: Packet, S: Probes>(packet: &mut P, mark: u32, probes: &S) 
         return ProbeOutcome::NoProbe;
     }
     let parsed = &mut { Parsed::EMPTY };
-    if !read(packet, parsed) {
+    if layers(packet, parsed).is_err() {
         return ProbeOutcome::NoProbe;
     }
     if !probes.is_vip(&parsed.key.dst.octets()) {
@@ -48,27 +49,17 @@ pub fn encapsulate<P: Packet, S: Probes>(packet: &mut P, mark: u32, probes: &S) 
     if matches!(status.state(), BackendState::Free) {
         return ProbeOutcome::Dropped(Drop::StaleSlot);
     }
-    let family = if status.underlay_is_v4() { IpVersion::V4 } else { IpVersion::V6 };
-    let room = (status.mtu() as usize).saturating_sub(encap::overhead(status.tunnel(), family));
-    if parsed.ip_length > room {
+    if parsed.ip_length > status.room() {
         return ProbeOutcome::Dropped(Drop::TooBig);
     }
     // No seed: the hash only spreads probes over the ways to the backend.
     let hash = FlowHasher::new(0).hash(&parsed.key, HashKey::FiveTuple);
-    match wrap(packet, parsed, backend, status, hash) {
-        Ok(()) => ProbeOutcome::Encapsulated(backend.interface()),
-        Err(reason) => ProbeOutcome::Dropped(reason),
-    }
-}
-
-/// Parses in a stack frame of its own; whether it is a packet.
-#[inline(never)]
-fn read<P: Packet>(packet: &P, parsed: &mut Parsed) -> bool {
-    match parse(packet) {
-        Ok(found) => {
-            *parsed = found;
-            true
-        }
-        Err(_) => false,
+    let mut interface = 0;
+    match wrap(packet, parsed, backend, hash, &mut interface) {
+        Outcome::Forwarded => ProbeOutcome::Encapsulated(interface),
+        outcome => match outcome.ending() {
+            Some(Verdict::Drop(reason)) => ProbeOutcome::Dropped(reason),
+            _ => ProbeOutcome::Dropped(Drop::Truncated),
+        },
     }
 }

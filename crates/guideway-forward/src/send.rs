@@ -1,14 +1,11 @@
 //! The last steps: backend, size, encapsulation, next hop.
 
-use guideway_wire::encap::{encapsulate, overhead};
 use guideway_wire::reply::MIN_MTU_V6;
-use guideway_wire::{
-    EncapError, EncapSpec, IcmpClass, IpProtocol, IpVersion, MacAddr, Outer, Packet, Parsed, Tunnel,
-};
+use guideway_wire::{EncapError, IcmpClass, IpProtocol, IpVersion, Packet, Parsed, Tunnel};
 
 use crate::answer::Question;
 use crate::outcome::{Drop, Forward, Outcome};
-use crate::record::backend::{Backend, BackendState, Status};
+use crate::record::backend::{Backend, BackendState};
 use crate::record::{Service, ServiceId};
 use crate::service::Target;
 use crate::state::{Answers, Backends};
@@ -52,10 +49,8 @@ pub fn to_backend<P: Packet, S: Answers<P>>(
     if matches!(status.state(), BackendState::Free) {
         return Err(Drop::StaleSlot.outcome());
     }
-    let family = if status.underlay_is_v4() { IpVersion::V4 } else { IpVersion::V6 };
-    let room = (status.mtu() as usize).saturating_sub(overhead(status.tunnel(), family));
-    if parsed.ip_length > room {
-        return Err(does_not_fit(packet, parsed, room as u32, state));
+    if parsed.ip_length.wrapping_add(status.overhead()) > status.mtu() as usize {
+        return Err(does_not_fit(packet, parsed, status.room() as u32, state));
     }
     // In a GUE tunnel, a packet to the port of GUE would be unwrapped twice, or wrapped again at each turn of a loop. To a
     // backend behind any other tunnel that port is one like all others.
@@ -63,43 +58,32 @@ pub fn to_backend<P: Packet, S: Answers<P>>(
     if is_gue && parsed.protocol() == IpProtocol::UDP && parsed.is_tunnelled(status.gue_port()) {
         return Err(Drop::AlreadyEncapsulated.outcome());
     }
-    match wrap(packet, parsed, backend, status, route.hash) {
-        Ok(()) => Ok(Forward { interface: backend.interface(), service: route.id, backend: index }),
-        Err(reason) => Err(reason.outcome()),
+    let mut interface = 0;
+    match wrap(packet, parsed, backend, route.hash, &mut interface) {
+        Outcome::Forwarded => Ok(Forward { interface, service: route.id, backend: index }),
+        outcome => Err(outcome),
     }
 }
 
-/// Encapsulates in a stack frame of its own.
+/// Encapsulates in a stack frame of its own, and tells the interface that the packet leaves by.
 #[inline(never)]
 pub(crate) fn wrap<P: Packet>(
     packet: &mut P,
     parsed: &Parsed,
     backend: &Backend,
-    status: Status,
     hash: u64,
-) -> Result<(), Drop> {
-    let Some(neighbour) = backend.neighbour() else {
-        return Err(Drop::NoNeighbour);
+    interface: &mut u32,
+) -> Outcome {
+    let Some((outer, exit)) = backend.outer(backend.status()) else {
+        return Drop::NoNeighbour.outcome();
     };
-    let (source, destination) = (backend.outer_source(), backend.address());
-    let outer = if status.underlay_is_v4() {
-        Outer::V4 { source: low(source), destination: low(destination) }
-    } else {
-        Outer::V6 { source, destination }
-    };
-    let spec = EncapSpec {
-        tunnel: status.tunnel(),
-        outer,
-        source_entropy_bits: status.source_entropy_bits(),
-        gue_port: status.gue_port(),
-        source_mac: MacAddr(backend.own_mac()),
-        destination_mac: MacAddr(neighbour),
-    };
-    encapsulate(packet, parsed, &spec, hash).map_err(|error| match error {
-        EncapError::NoHeadRoom => Drop::NoHeadRoom,
-        EncapError::TooLong => Drop::TooBig,
-        EncapError::Mismatch => Drop::Truncated,
-    })
+    *interface = exit;
+    match outer.put(packet, parsed, hash) {
+        Ok(()) => Outcome::Forwarded,
+        Err(EncapError::NoHeadRoom) => Drop::NoHeadRoom.outcome(),
+        Err(EncapError::TooLong) => Drop::TooBig.outcome(),
+        Err(EncapError::Mismatch) => Drop::Truncated.outcome(),
+    }
 }
 
 /// Too big for the tunnel: the client is told. Never about an ICMP error or a fragment without ports (RFC 1122 section
@@ -121,10 +105,4 @@ fn does_not_fit<P: Packet, S: Answers<P>>(packet: &mut P, parsed: &Parsed, room:
         return Drop::TooBig.outcome();
     }
     state.answer(packet, parsed, Question::too_big(told))
-}
-
-#[inline(always)]
-const fn low(address: [u8; 16]) -> [u8; 4] {
-    let [.., low]: [[u8; 4]; 4] = zerocopy::transmute!(address);
-    low
 }

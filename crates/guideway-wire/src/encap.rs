@@ -19,18 +19,17 @@
 
 use thiserror::Error;
 use zerocopy::big_endian::U16;
-use zerocopy::{Immutable, IntoBytes, Unaligned};
 
 use crate::checksum::Sum;
-use crate::ethernet::{EtherType, MacAddr};
+use crate::ethernet::MacAddr;
 use crate::gre::GreHeader;
 use crate::gue::GueHeader;
 use crate::ip::{IpProtocol, IpVersion};
 use crate::ipv4::Ipv4Header;
 use crate::ipv6::Ipv6Header;
-use crate::link::Link;
 use crate::packet::Packet;
 use crate::parse::Parsed;
+use crate::ready::ReadyOuter;
 use crate::udp::UdpHeader;
 
 /// TTL and hop limit of the outer header.
@@ -150,119 +149,7 @@ pub fn encapsulate<P: Packet>(
     spec: &EncapSpec,
     flow_hash: u64,
 ) -> Result<(), EncapError> {
-    let overhead = spec.overhead();
-    let outer_length = parsed.ip_length.wrapping_add(overhead);
-    let longest = match spec.outer {
-        Outer::V4 { .. } => u16::MAX as usize,
-        Outer::V6 { .. } => u16::MAX as usize + Ipv6Header::LEN,
-    };
-    if outer_length > longest {
-        return Err(EncapError::TooLong);
-    }
-    if packet.len() > parsed.end() {
-        packet.truncate(parsed.end()).ok_or(EncapError::Mismatch)?;
-    }
-    let link = Link::read(packet, parsed.l2_len)
-        .ok_or(EncapError::Mismatch)?
-        .between(spec.source_mac, spec.destination_mac)
-        .announcing(match spec.outer {
-            Outer::V4 { .. } => EtherType::IPV4,
-            Outer::V6 { .. } => EtherType::IPV6,
-        });
-    packet.grow_head(overhead).ok_or(EncapError::NoHeadRoom)?;
-    link.write(packet)
-        .and_then(|()| write_outer(packet, parsed, spec, outer_length, (flow_hash >> 32) as u32))
-        .ok_or(EncapError::Mismatch)
-}
-
-/// Writes the outer IP header and what stands between it and the inner packet.
-#[inline(always)]
-fn write_outer<P: Packet>(
-    packet: &mut P,
-    parsed: &Parsed,
-    spec: &EncapSpec,
-    outer_length: usize,
-    entropy: u32,
-) -> Option<()> {
-    let at = parsed.l2_len;
-    let after_ip = match spec.outer {
-        Outer::V4 { source, destination } => {
-            let header = Ipv4Header {
-                version_length: Ipv4Header::VERSION_LENGTH_PLAIN,
-                traffic_class: parsed.traffic_class,
-                total_length: U16::new(outer_length as u16),
-                identification: U16::ZERO,
-                flags_offset: U16::new(Ipv4Header::DONT_FRAGMENT),
-                ttl: OUTER_TTL,
-                protocol: announced(spec.tunnel, parsed.ip),
-                checksum: U16::ZERO,
-                source: with_entropy(u32::from_be_bytes(source), spec.source_entropy_bits, entropy),
-                destination,
-            };
-            packet.write(at, &header.with_checksum())?;
-            at.wrapping_add(Ipv4Header::LEN)
-        }
-        Outer::V6 { source, destination } => {
-            let [a, b, c, low]: [[u8; 4]; 4] = zerocopy::transmute!(source);
-            let low = with_entropy(u32::from_be_bytes(low), spec.source_entropy_bits, entropy);
-            let header = Ipv6Header {
-                version_class_label: Ipv6Header::first_word(parsed.traffic_class, entropy),
-                payload_length: U16::new(outer_length.wrapping_sub(Ipv6Header::LEN) as u16),
-                next_header: announced(spec.tunnel, parsed.ip),
-                hop_limit: OUTER_TTL,
-                source: zerocopy::transmute!([a, b, c, low]),
-                destination,
-            };
-            packet.write(at, &header)?;
-            at.wrapping_add(Ipv6Header::LEN)
-        }
-    };
-    let udp = UdpHeader {
-        source: U16::new(0x8000 | (entropy as u16 & 0x7fff)),
-        destination: U16::new(spec.gue_port),
-        length: U16::new(outer_length.wrapping_sub(after_ip.wrapping_sub(at)) as u16),
-        checksum: U16::ZERO,
-    };
-    match spec.tunnel {
-        Tunnel::Ipip => Some(()),
-        Tunnel::Gre => {
-            let protocol = match parsed.ip {
-                IpVersion::V4 => EtherType::IPV4,
-                IpVersion::V6 => EtherType::IPV6,
-            };
-            packet.write(after_ip, &GreHeader { flags: U16::ZERO, protocol: U16::new(protocol.0) })
-        }
-        Tunnel::GueDirect => packet.write(after_ip, &udp),
-        Tunnel::GueHeader => {
-            let gue = GueHeader { variant_length: 0, protocol: parsed.ip.as_payload(), flags: U16::ZERO };
-            packet.write(after_ip, &UdpAndGue { udp, gue })
-        }
-    }
-}
-
-/// Both headers of GUE's variant 0, so that one write stores them.
-#[derive(IntoBytes, Immutable, Unaligned)]
-#[repr(C)]
-struct UdpAndGue {
-    udp: UdpHeader,
-    gue: GueHeader,
-}
-
-/// The protocol number in the outer IP header.
-#[inline(always)]
-const fn announced(tunnel: Tunnel, inner: IpVersion) -> IpProtocol {
-    match tunnel {
-        Tunnel::Ipip => inner.as_payload(),
-        Tunnel::Gre => IpProtocol::GRE,
-        Tunnel::GueDirect | Tunnel::GueHeader => IpProtocol::UDP,
-    }
-}
-
-/// The lowest `bits` bits of `base` replaced by those of `entropy`, in network order.
-#[inline(always)]
-const fn with_entropy(base: u32, bits: u8, entropy: u32) -> [u8; 4] {
-    let mask = if bits >= 32 { u32::MAX } else { (1u32 << (bits & 31)).wrapping_sub(1) };
-    ((base & !mask) | (entropy & mask)).to_be_bytes()
+    ReadyOuter::new(spec).put(packet, parsed, flow_hash)
 }
 
 /// Takes one hop off the inner packet before it is encapsulated, as a router would: IPv4 with its checksum updated.

@@ -34,7 +34,9 @@ pub enum IcmpClass {
 }
 
 /// What [`parse`] found. All offsets count from the first byte of the frame.
+// In this order, stores of neighbours that the compiler joins are aligned, as the kernel's verifier wants them on the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Parsed {
     /// The flow. A later fragment, and a protocol other than TCP and UDP, has ports of 0.
     pub key: FlowKey,
@@ -48,16 +50,16 @@ pub struct Parsed {
     pub ip_length: usize,
     /// IP version.
     pub ip: IpVersion,
-    /// DSCP and ECN.
-    pub traffic_class: u8,
-    /// TTL or hop limit.
-    pub ttl: u8,
     /// Whether routers may not fragment: IPv4's DF; always so in IPv6.
     pub dont_fragment: bool,
     /// Control bits of TCP; none otherwise.
     pub tcp_flags: TcpFlags,
     /// Kind of ICMP or ICMPv6 message.
     pub icmp: IcmpClass,
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// TTL or hop limit.
+    pub ttl: u8,
 }
 
 impl Parsed {
@@ -182,10 +184,22 @@ pub enum ParseError {
 /// See [`ParseError`]; [`destination`] tells in many cases where such a frame is going all the same.
 #[inline(always)]
 pub fn parse<P: PacketRead + ?Sized>(packet: &P) -> Result<Parsed, ParseError> {
+    let mut parsed = Parsed::EMPTY;
+    parse_into(packet, &mut parsed)?;
+    Ok(parsed)
+}
+
+/// As [`parse`], into a place that the caller has: each field goes there as it is read, and none is kept till the end. After
+/// an error the place holds nothing of worth.
+///
+/// # Errors
+/// As [`parse`].
+#[inline(always)]
+pub fn parse_into<P: PacketRead + ?Sized>(packet: &P, parsed: &mut Parsed) -> Result<(), ParseError> {
     let (ethertype, l2_len) = link(packet)?;
     match ethertype {
-        EtherType::IPV4 => parse_ipv4(packet, l2_len),
-        EtherType::IPV6 => parse_ipv6(packet, l2_len),
+        EtherType::IPV4 => parse_ipv4(packet, l2_len, parsed),
+        EtherType::IPV6 => parse_ipv6(packet, l2_len, parsed),
         _ => Err(ParseError::NotIp),
     }
 }
@@ -240,7 +254,11 @@ fn link<P: PacketRead + ?Sized>(packet: &P) -> Result<(EtherType, usize), ParseE
 }
 
 #[inline(always)]
-fn parse_ipv4<P: PacketRead + ?Sized>(packet: &P, l2_len: usize) -> Result<Parsed, ParseError> {
+fn parse_ipv4<P: PacketRead + ?Sized>(
+    packet: &P,
+    l2_len: usize,
+    parsed: &mut Parsed,
+) -> Result<(), ParseError> {
     let header: Ipv4Header = packet.read(l2_len).ok_or(ParseError::TruncatedIpv4)?;
     if header.version() != 4 {
         return Err(ParseError::BadVersion);
@@ -260,7 +278,7 @@ fn parse_ipv4<P: PacketRead + ?Sized>(packet: &P, l2_len: usize) -> Result<Parse
         (0, true) => Fragment::First { id },
         _ => Fragment::Later { id, offset },
     };
-    let parsed = Parsed {
+    *parsed = Parsed {
         key: FlowKey::v4(header.source, header.destination, 0, 0, header.protocol),
         fragment,
         l2_len,
@@ -277,7 +295,11 @@ fn parse_ipv4<P: PacketRead + ?Sized>(packet: &P, l2_len: usize) -> Result<Parse
 }
 
 #[inline(always)]
-fn parse_ipv6<P: PacketRead + ?Sized>(packet: &P, l2_len: usize) -> Result<Parsed, ParseError> {
+fn parse_ipv6<P: PacketRead + ?Sized>(
+    packet: &P,
+    l2_len: usize,
+    parsed: &mut Parsed,
+) -> Result<(), ParseError> {
     let header: Ipv6Header = packet.read(l2_len).ok_or(ParseError::TruncatedIpv6)?;
     if header.version() != 6 {
         return Err(ParseError::BadVersion);
@@ -292,7 +314,7 @@ fn parse_ipv6<P: PacketRead + ?Sized>(packet: &P, l2_len: usize) -> Result<Parse
         return Err(ParseError::MappedAddress);
     }
     let chain = ipv6::walk(packet, header.next_header, l2_len + Ipv6Header::LEN, end)?;
-    let parsed = Parsed {
+    *parsed = Parsed {
         key: FlowKey { protocol: chain.protocol, ..key },
         fragment: chain.fragment,
         l2_len,
@@ -310,7 +332,7 @@ fn parse_ipv6<P: PacketRead + ?Sized>(packet: &P, l2_len: usize) -> Result<Parse
 
 /// Fills in what the transport header tells.
 #[inline(always)]
-fn parse_transport<P: PacketRead + ?Sized>(packet: &P, parsed: Parsed) -> Result<Parsed, ParseError> {
+fn parse_transport<P: PacketRead + ?Sized>(packet: &P, parsed: &mut Parsed) -> Result<(), ParseError> {
     let payload = parsed.end().wrapping_sub(parsed.l4_offset);
     if let Fragment::Later { offset, .. } = parsed.fragment {
         return later_fragment(parsed, offset as usize, payload);
@@ -318,7 +340,6 @@ fn parse_transport<P: PacketRead + ?Sized>(packet: &P, parsed: Parsed) -> Result
     let first = matches!(parsed.fragment, Fragment::First { .. });
     let cut = if first { ParseError::TinyFirstFragment } else { ParseError::TruncatedTransport };
     let at = parsed.l4_offset;
-    let mut parsed = parsed;
     match parsed.key.protocol {
         IpProtocol::TCP => {
             let header: TcpHeader =
@@ -362,12 +383,12 @@ fn parse_transport<P: PacketRead + ?Sized>(packet: &P, parsed: Parsed) -> Result
         }
         _ => {}
     }
-    Ok(parsed)
+    Ok(())
 }
 
 /// The checks on a fragment that has no transport header. `offset` is in units of eight bytes.
 #[inline(always)]
-fn later_fragment(parsed: Parsed, offset: usize, payload: usize) -> Result<Parsed, ParseError> {
+fn later_fragment(parsed: &Parsed, offset: usize, payload: usize) -> Result<(), ParseError> {
     let start = offset << 3;
     if start + payload > u16::MAX as usize {
         return Err(ParseError::FragmentBeyondDatagram);
@@ -376,7 +397,7 @@ fn later_fragment(parsed: Parsed, offset: usize, payload: usize) -> Result<Parse
     if parsed.key.protocol == IpProtocol::TCP && start < TcpHeader::LEN {
         return Err(ParseError::OverlappingFragment);
     }
-    Ok(parsed)
+    Ok(())
 }
 
 #[inline(always)]

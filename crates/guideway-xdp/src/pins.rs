@@ -1,8 +1,8 @@
 //! Where programs and maps outlive the process: below a directory of the BPF file system, one directory a layout.
 //!
 //! ```text
-//! /sys/fs/bpf/guideway/v3/SERVICES …         the maps
-//! /sys/fs/bpf/guideway/v3/native-3           the link of the interface with index 3, and its mode
+//! /sys/fs/bpf/guideway/v4/SERVICES …         the maps
+//! /sys/fs/bpf/guideway/v4/native-3           the link of the interface with index 3, and its mode
 //! ```
 //! A link holds its program, and the program its maps, so an interface goes on forwarding when the process has ended,
 //! however it ended. The next process takes the maps over and puts its own program in place of the old one by one

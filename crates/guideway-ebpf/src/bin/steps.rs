@@ -13,7 +13,8 @@ use guideway_ebpf::state::Kernel;
 use guideway_forward::send::{Route, to_backend};
 use guideway_forward::state::Services;
 use guideway_forward::{service, slot};
-use guideway_wire::{PacketRead, Parsed, parse};
+use guideway_wire::parse::parse_into;
+use guideway_wire::{PacketRead, Parsed};
 
 /// How far a packet goes.
 const ENTER: u32 = 0;
@@ -71,15 +72,9 @@ fn way(context: &XdpContext, last: u32) -> u32 {
     }
 }
 
-#[inline(never)]
+#[inline(always)]
 fn layers(frame: &Frame, parsed: &mut Parsed) -> bool {
-    match parse(frame) {
-        Ok(found) => {
-            *parsed = found;
-            true
-        }
-        Err(_) => false,
-    }
+    parse_into(frame, parsed).is_ok()
 }
 
 /// The books, and the count of what came in.

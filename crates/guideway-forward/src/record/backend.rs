@@ -1,26 +1,30 @@
 //! A backend: where its packets go, wrapped in what, and whether it takes any, in one cache line.
 
-use guideway_wire::Tunnel;
+use guideway_wire::encap::overhead;
+use guideway_wire::ready::checksum_base;
+use guideway_wire::{IpVersion, ReadyOuter, Tunnel};
 
-use core::sync::atomic::{Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use crate::word::AtomicU64;
+use crate::word::{AtomicU64, steady};
 
-/// A backend as the forwarder sees it: eight words, one cache line.
+/// A backend as the forwarder sees it: eight words, one cache line. Addresses lie in it as they do in a packet, so that
+/// they are copied by whole words.
 #[derive(Debug)]
 #[cfg_attr(target_has_atomic = "64", derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::KnownLayout))]
 #[repr(C, align(64))]
 pub struct Backend {
-    /// Bits 0–7 state, 8–15 tunnel, 16–31 GUE destination port, 32–47 MTU, 48–55 bits of entropy in the
-    /// outer source, bit 56 IPv4 underlay.
+    /// Bits 0–7 state, 8–9 tunnel, 16–31 GUE destination port, 32–47 MTU, 48–55 bits of entropy in the
+    /// outer source, bit 56 IPv4 underlay, 57–63 the length of the outer headers.
     status: AtomicU64,
+    /// The neighbour's MAC (all zero is no neighbour), and the first two bytes of the source MAC.
+    link: AtomicU64,
+    /// The last four bytes of the source MAC, and the interface index.
+    exit: AtomicU64,
     address: [AtomicU64; 2],
     source: [AtomicU64; 2],
-    /// Destination MAC in the low six bytes (native order of the word's bytes); 0 is no neighbour.
-    neighbour: AtomicU64,
-    /// Source MAC, as `neighbour`.
-    own_mac: AtomicU64,
-    interface: AtomicU64,
+    /// What the checksums of outer IPv4 headers have in common.
+    checksum: AtomicU64,
 }
 
 impl Backend {
@@ -28,11 +32,11 @@ impl Backend {
     pub const fn free() -> Backend {
         Backend {
             status: AtomicU64::new(0),
+            link: AtomicU64::new(0),
+            exit: AtomicU64::new(0),
             address: [AtomicU64::new(0), AtomicU64::new(0)],
             source: [AtomicU64::new(0), AtomicU64::new(0)],
-            neighbour: AtomicU64::new(0),
-            own_mac: AtomicU64::new(0),
-            interface: AtomicU64::new(0),
+            checksum: AtomicU64::new(0),
         }
     }
 
@@ -49,14 +53,17 @@ impl Backend {
     pub fn store(&self, spec: &BackendSpec) {
         store_wide(&self.address, spec.address);
         store_wide(&self.source, spec.outer_source);
+        self.checksum.store(checksum_base(zerocopy::transmute!(spec.address)) as u64, Relaxed);
         self.set_next_hop(spec.next_hop);
-        let v4 = is_mapped(&spec.address) as u64;
+        let v4 = is_mapped(&spec.address);
+        let family = if v4 { IpVersion::V4 } else { IpVersion::V6 };
         let status = spec.state as u64
             | ((spec.tunnel as u64) << 8)
             | ((spec.gue_port as u64) << 16)
             | ((spec.next_hop.limit(spec.mtu) as u64) << 32)
             | ((spec.source_entropy_bits as u64) << 48)
-            | (v4 << 56);
+            | ((v4 as u64) << 56)
+            | ((overhead(spec.tunnel, family) as u64) << 57);
         self.status.store(status, Release);
     }
 
@@ -85,49 +92,73 @@ impl Backend {
     }
 
     /// The underlay address; IPv4 as `::ffff:a.b.c.d`.
-    #[inline(always)]
     pub fn address(&self) -> [u8; 16] {
-        load_wide(&self.address)
+        zerocopy::transmute!(load_words(&self.address))
     }
 
     /// The outer source address, before entropy; IPv4 as `::ffff:a.b.c.d`.
-    #[inline(always)]
     pub fn outer_source(&self) -> [u8; 16] {
-        load_wide(&self.source)
+        zerocopy::transmute!(load_words(&self.source))
+    }
+
+    /// The outer headers that `status` and the rest of the record ask for; `None` while the neighbour is not known.
+    #[inline(always)]
+    pub fn outer(&self, status: Status) -> Option<(ReadyOuter, u32)> {
+        let link = self.link.load(Acquire);
+        let [link_last, interface]: [u32; 2] = zerocopy::transmute!(self.exit.load(Acquire));
+        // Between the two the way may have changed; see `set_next_hop`.
+        if !has_neighbour(link) || self.link.load(Relaxed) != link {
+            return None;
+        }
+        let outer = ReadyOuter {
+            tunnel: status.tunnel(),
+            version: if status.underlay_is_v4() { IpVersion::V4 } else { IpVersion::V6 },
+            overhead: status.overhead(),
+            source_entropy_bits: status.source_entropy_bits(),
+            gue_port: status.gue_port(),
+            link_first: link,
+            link_last,
+            source: self.source.each_ref().map(steady),
+            destination: self.address.each_ref().map(steady),
+            checksum_base: steady(&self.checksum) as u16,
+        };
+        Some((outer, interface))
     }
 
     /// The neighbour's MAC, if it is known.
-    #[inline(always)]
     pub fn neighbour(&self) -> Option<[u8; 6]> {
-        match self.neighbour.load(Relaxed) {
-            0 => None,
-            word => Some(mac_of(word)),
-        }
+        let link = self.link.load(Relaxed);
+        let [a, b, c, d, e, f, ..] = link.to_ne_bytes();
+        has_neighbour(link).then_some([a, b, c, d, e, f])
     }
 
     /// The MAC of the interface that packets leave by.
-    #[inline(always)]
     pub fn own_mac(&self) -> [u8; 6] {
-        mac_of(self.own_mac.load(Relaxed))
+        let [.., a, b] = self.link.load(Relaxed).to_ne_bytes();
+        let [c, d, e, f, ..] = self.exit.load(Relaxed).to_ne_bytes();
+        [a, b, c, d, e, f]
     }
 
     /// The index of the interface that packets leave by.
-    #[inline(always)]
     pub fn interface(&self) -> u32 {
-        self.interface.load(Relaxed) as u32
+        let [_, interface]: [u32; 2] = zerocopy::transmute!(self.exit.load(Relaxed));
+        interface
     }
 
     /// Points at another next hop. While interface and source MAC change, the record has no neighbour, so that no
     /// packet leaves by one interface with the addresses of the other.
     pub fn set_next_hop(&self, next_hop: NextHop) {
-        let neighbour = word_of(next_hop.neighbour);
-        let own_mac = word_of(next_hop.own_mac);
-        if self.own_mac.load(Relaxed) != own_mac || self.interface() != next_hop.interface {
-            self.neighbour.store(0, Release);
-            self.own_mac.store(own_mac, Release);
-            self.interface.store(next_hop.interface as u64, Release);
+        let [a, b, c, d, e, f] = next_hop.own_mac;
+        let exit: u64 = zerocopy::transmute!([u32::from_ne_bytes([c, d, e, f]), next_hop.interface]);
+        let link = |neighbour: [u8; 6]| {
+            let [g, h, i, j, k, l] = neighbour;
+            u64::from_ne_bytes([g, h, i, j, k, l, a, b])
+        };
+        if self.exit.load(Relaxed) != exit {
+            self.link.store(link([0; 6]), Release);
+            self.exit.store(exit, Release);
         }
-        self.neighbour.store(neighbour, Release);
+        self.link.store(link(next_hop.neighbour), Release);
     }
 }
 
@@ -198,7 +229,7 @@ impl Status {
     /// The tunnel.
     #[inline(always)]
     pub const fn tunnel(self) -> Tunnel {
-        match (self.0 >> 8) & 0xff {
+        match (self.0 >> 8) & 3 {
             1 => Tunnel::Gre,
             2 => Tunnel::GueDirect,
             3 => Tunnel::GueHeader,
@@ -228,6 +259,18 @@ impl Status {
     #[inline(always)]
     pub const fn underlay_is_v4(self) -> bool {
         self.0 & (1 << 56) != 0
+    }
+
+    /// Bytes that the outer headers add to the IP packet.
+    #[inline(always)]
+    pub const fn overhead(self) -> usize {
+        (self.0 >> 57) as usize
+    }
+
+    /// The largest IP packet that fits into the tunnel, bytes.
+    #[inline(always)]
+    pub const fn room(self) -> usize {
+        (self.mtu() as usize).saturating_sub(self.overhead())
     }
 }
 
@@ -269,35 +312,29 @@ const fn is_mapped(address: &[u8; 16]) -> bool {
     matches!(address, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, _, _, _, _])
 }
 
-// Whole words, not bytes put together: in the kernel's 512 bytes of stack a loose byte takes a place of eight.
-#[inline(always)]
-fn load_wide(words: &[AtomicU64; 2]) -> [u8; 16] {
+fn load_words(words: &[AtomicU64; 2]) -> [u64; 2] {
     let [first, second] = words;
-    zerocopy::transmute!([first.load(Relaxed), second.load(Relaxed)])
+    [first.load(Relaxed), second.load(Relaxed)]
 }
 
 fn store_wide(words: &[AtomicU64; 2], bytes: [u8; 16]) {
-    let [first, second] = words;
-    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = bytes;
-    first.store(u64::from_ne_bytes([a, b, c, d, e, f, g, h]), Relaxed);
-    second.store(u64::from_ne_bytes([i, j, k, l, m, n, o, p]), Relaxed);
+    let [first, second]: [u64; 2] = zerocopy::transmute!(bytes);
+    words[0].store(first, Relaxed);
+    words[1].store(second, Relaxed);
 }
 
 #[inline(always)]
-const fn mac_of(word: u64) -> [u8; 6] {
-    let [low, middle, high, _]: [[u8; 2]; 4] = zerocopy::transmute!(word);
-    zerocopy::transmute!([low, middle, high])
-}
-
-const fn word_of(mac: [u8; 6]) -> u64 {
-    let [a, b, c, d, e, f] = mac;
-    u64::from_ne_bytes([a, b, c, d, e, f, 0, 0])
+fn has_neighbour(link: u64) -> bool {
+    let [a, b, c, _]: [u16; 4] = zerocopy::transmute!(link);
+    a | b | c != 0
 }
 
 const _: () = assert!(size_of::<Backend>() == 64 && align_of::<Backend>() == 64);
 
 #[cfg(test)]
 mod tests {
+    use guideway_wire::{EncapSpec, MacAddr, Outer};
+
     use super::*;
 
     fn spec() -> BackendSpec {
@@ -357,5 +394,37 @@ mod tests {
         let backend = Backend::new(&spec());
         backend.set_next_hop(NextHop { neighbour: [0; 6], ..spec().next_hop });
         assert_eq!(backend.neighbour(), None);
+        assert!(backend.outer(backend.status()).is_none());
+        assert_eq!(backend.own_mac(), [2, 0, 0, 0, 0, 2], "the own address stays");
+    }
+
+    #[test]
+    fn the_ready_headers_are_those_of_the_spec() {
+        let six = BackendSpec {
+            address: [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+            outer_source: [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2],
+            tunnel: Tunnel::Ipip,
+            ..spec()
+        };
+        for spec in [spec(), six] {
+            let low = |address: [u8; 16]| *address.last_chunk().unwrap();
+            let (source, destination) = (spec.outer_source, spec.address);
+            let outer = if is_mapped(&spec.address) {
+                Outer::V4 { source: low(source), destination: low(destination) }
+            } else {
+                Outer::V6 { source, destination }
+            };
+            let wanted = ReadyOuter::new(&EncapSpec {
+                tunnel: spec.tunnel,
+                outer,
+                source_entropy_bits: spec.source_entropy_bits,
+                gue_port: spec.gue_port,
+                source_mac: MacAddr(spec.next_hop.own_mac),
+                destination_mac: MacAddr(spec.next_hop.neighbour),
+            });
+            let backend = Backend::new(&spec);
+            assert_eq!(backend.outer(backend.status()), Some((wanted, 7)));
+            assert_eq!(backend.status().room(), 1500 - wanted.overhead);
+        }
     }
 }

@@ -26,4 +26,4 @@ pub use settings::{Network, Settings};
 pub use slot::{NO_BACKEND, Slot};
 
 /// Raised whenever a record changes its layout or its meaning; pinned maps of another version are not adopted.
-pub const LAYOUT_VERSION: u32 = 3;
+pub const LAYOUT_VERSION: u32 = 4;

@@ -77,7 +77,8 @@ impl Service {
     #[inline(always)]
     pub fn backend_index(&self, local: u16) -> Option<u32> {
         let (base, length) = self.backends();
-        if (local as u32) < length { base.checked_add(local as u32) } else { None }
+        // A run lies within the array, so the sum cannot wrap; an engine checks it once more.
+        if (local as u32) < length { Some(base.wrapping_add(local as u32)) } else { None }
     }
 
     /// What the service does with its packets.

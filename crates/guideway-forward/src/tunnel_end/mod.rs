@@ -10,8 +10,10 @@ pub use outcome::{Clamped, EndOutcome, Fate};
 
 use guideway_wire::decap::{DecapError, examine, take_off};
 use guideway_wire::parse::ParseError;
-use guideway_wire::{IpVersion, Packet, Tunnel, mss, parse};
+use guideway_wire::{IpVersion, Packet, Parsed, Tunnel, mss};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::process::layers;
 
 /// What a backend host is set to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -81,11 +83,12 @@ pub trait TunnelEnd {
 /// Takes a packet out of its tunnel if it is one of ours. Otherwise the frame is what it was.
 #[inline(always)]
 pub fn decapsulate<P: Packet, E: TunnelEnd>(packet: &mut P, end: &E) -> EndOutcome {
-    let parsed = match parse(packet) {
-        Ok(parsed) => parsed,
+    let parsed = &mut { Parsed::EMPTY };
+    match layers(packet, parsed) {
+        Ok(()) => {}
         Err(ParseError::NotIp) => return EndOutcome::NotTunnelled,
         Err(_) => return EndOutcome::Malformed,
-    };
+    }
     let settings = end.settings();
     if !parsed.is_tunnelled(settings.gue_port) {
         return EndOutcome::NotTunnelled;
@@ -96,7 +99,7 @@ pub fn decapsulate<P: Packet, E: TunnelEnd>(packet: &mut P, end: &E) -> EndOutco
     if settings.tunnels & EndSettings::KNOWN_SOURCES != 0 && !end.is_known_source(&parsed.key.src.octets()) {
         return EndOutcome::UnknownSource;
     }
-    let inside = match examine(packet, &parsed, settings.gue_port) {
+    let inside = match examine(packet, parsed, settings.gue_port) {
         Ok(inside) => inside,
         Err(error) => return refused(error),
     };
@@ -109,7 +112,7 @@ pub fn decapsulate<P: Packet, E: TunnelEnd>(packet: &mut P, end: &E) -> EndOutco
     if !end.role(&destination.octets()).has(Role::VIRTUAL) {
         return EndOutcome::NotVirtual;
     }
-    match take_off(packet, &parsed, &inside) {
+    match take_off(packet, parsed, &inside) {
         Ok(()) => EndOutcome::Decapsulated,
         Err(_) => EndOutcome::Immovable,
     }
@@ -137,9 +140,10 @@ const fn refused(error: DecapError) -> EndOutcome {
 /// Lowers the segment size that a server on a virtual address announces to the one that fits the tunnel.
 #[inline(always)]
 pub fn clamp<P: Packet, E: TunnelEnd>(packet: &mut P, end: &E) -> Clamped {
-    let Ok(parsed) = parse(packet) else {
+    let parsed = &mut { Parsed::EMPTY };
+    if layers(packet, parsed).is_err() {
         return Clamped::Untouched;
-    };
+    }
     // Before the look-up: of a connection's packets this is one.
     if !parsed.tcp_flags.has(guideway_wire::TcpFlags::SYN) {
         return Clamped::Untouched;
@@ -155,7 +159,7 @@ pub fn clamp<P: Packet, E: TunnelEnd>(packet: &mut P, end: &E) -> Clamped {
     if most == 0 {
         return Clamped::Untouched;
     }
-    match mss::clamp(packet, &parsed, most) {
+    match mss::clamp(packet, parsed, most) {
         Some(_) => Clamped::Lowered,
         None => Clamped::Fitting,
     }
