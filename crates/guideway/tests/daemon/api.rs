@@ -216,6 +216,12 @@ fn what_operators_say_holds_over_a_kill_until_it_is_taken_back() {
     assert!(drained.status.success(), "{}{}", drained.stdout, drained.stderr);
     assert!(drained.stdout.contains("draining"), "{}", drained.stdout);
     assert!(!bed.answers(60).contains_key("be2"));
+    let waiting = bed.start_command("drain web be1 --wait --timeout 1h");
+    wait::until_true(LONG, "the drain", || waiting.printed()[0].contains("busy")).unwrap();
+    assert!(command(&bed, "ready web be1").status.success());
+    let waited = waiting.finish(LONG).unwrap();
+    assert_eq!(waited.status.code(), Some(1), "{}", waited.stdout);
+    assert!(waited.stderr.contains("web/be1 no longer drains"), "{}", waited.stderr);
     let weighed = command(&bed, "weight web be3 0 --json");
     assert_eq!(serde_json::from_str::<Value>(&weighed.stdout).unwrap()["slots"], 0, "{}", weighed.stderr);
     daemon.kill().unwrap();

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use guideway_control::counted;
-use guideway_daemon::model::{Backend, SetAdmin, SetWeight};
+use guideway_daemon::model::{Backend, Drain, SetAdmin, SetWeight};
 use serde_json::{Value, json};
 
 use super::change::not_kept;
@@ -22,6 +22,9 @@ const AWAY_AT_MOST: Duration = Duration::from_secs(60);
 
 /// After so long a drain has seen every flow that is not silent: on settled slots nothing is remembered before it begins.
 const SEEN_AFTER: Duration = Duration::from_secs(10);
+
+/// After so long a drain has been looked at.
+const COUNTED_AFTER: Duration = Duration::from_secs(2);
 
 /// The longest deadline that the daemon takes.
 const LONGEST_DRAIN: Duration = Duration::from_secs(604_800);
@@ -65,11 +68,17 @@ pub(crate) struct Which {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit codes with --wait:
-  0  nothing lives on the backend any more; with --quiet: no live flow is seen
+Exit codes:
+  0  it drains; with --wait: nothing lives there any more, or with --quiet no
+     live flow is seen
+  1  failed; with --wait also: it no longer drains, as somebody else said
+     `ready`, `maintenance` or `reset`, or removed it: flows may be there
+  2  the command line is wrong
+  3  the daemon cannot be reached
   4  --timeout passed before that
 
-A daemon that ends while this waits is waited for as well, for a minute: the drain goes on over a restart.")]
+A daemon that ends while this waits is waited for as well, for a minute: the
+drain goes on over a restart.")]
 pub(crate) struct DrainArgs {
     #[command(flatten)]
     which: Which,
@@ -141,6 +150,12 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
             break;
         }
         let backend: Backend = serde_json::from_value(answer.clone()).map_err(Failure::failed)?;
+        if let Some(how) = taken_back(&backend.admin, backend.removed) {
+            return Err(Failure::failed(format_args!(
+                "{}/{} no longer drains, and flows may be on it: {how} meanwhile; `guideway audit` tells by whom",
+                which.service, which.backend
+            )));
+        }
         // A backend that took no flows has none to drain.
         let (phase, age) =
             backend.drain.as_ref().map_or(("done", 0.0), |drain| (&*drain.phase, drain.age_seconds));
@@ -153,17 +168,10 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
                 which.service, which.backend
             )));
         }
-        let now = backend
-            .drain
-            .map(|drain| (drain.phase, drain.live_flows, drain.ending_flows, drain.unsettled_slots));
+        let now = backend.drain.as_ref().map(progress);
         if !json && now != told {
-            if let Some((phase, flows, ending, slots)) = &now {
-                let flows = counted(*flows, "live flow", "live flows");
-                let slots = counted(*slots, "slot", "slots");
-                writeln!(
-                    screen,
-                    "{phase}: {flows}, {ending} opening or closing, {slots} where silent ones may be"
-                )?;
+            if let Some(line) = &now {
+                writeln!(screen, "{line}")?;
                 screen.finish()?;
             }
             told = now;
@@ -177,6 +185,31 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
         }
     }
     show(&answer, *json, screen)
+}
+
+/// How a backend came out of the drain that is waited for, if it did.
+fn taken_back(admin: &str, removed: bool) -> Option<String> {
+    match admin {
+        _ if removed => Some("it was removed from the configuration".to_owned()),
+        "drain" => None,
+        other => Some(format!("it was set to {other}")),
+    }
+}
+
+/// How far a drain is, as a line.
+fn progress(drain: &Drain) -> String {
+    let phase = &drain.phase;
+    if (&**phase, drain.live_flows, drain.ending_flows) == ("busy", 0, 0) {
+        let why = if drain.age_seconds < COUNTED_AFTER.as_secs_f64() {
+            "not counted yet"
+        } else {
+            "QUIC connections may be there, which are not counted"
+        };
+        return format!("{phase}: {why}");
+    }
+    let flows = counted(drain.live_flows, "live flow", "live flows");
+    let slots = counted(drain.unsettled_slots, "slot", "slots");
+    format!("{phase}: {flows}, {} opening or closing, {slots} where silent ones may be", drain.ending_flows)
 }
 
 /// Whether a drain has come to what is waited for: nothing lives there, or with `quiet` nothing that speaks.
@@ -212,6 +245,14 @@ mod tests {
         assert_eq!(waited_for("busy", 60.0), [false, false]);
         for phase in ["done", "cut"] {
             assert_eq!(waited_for(phase, 0.0), [true, true]);
+        }
+    }
+
+    #[test]
+    fn a_drain_that_somebody_took_back_is_none() {
+        assert_eq!(taken_back("drain", false), None);
+        for (admin, removed) in [("ready", false), ("maintenance", false), ("drain", true)] {
+            assert!(taken_back(admin, removed).is_some(), "{admin} {removed}");
         }
     }
 }
