@@ -102,6 +102,26 @@ fn up(more: &str) -> String {
 }
 
 #[test]
+fn what_cannot_be_told_is_done_all_the_same() {
+    let Some(host) = Host::new("untold") else { return };
+    let untold = |line: &str| {
+        let line = format!(
+            "{} {line} --bpffs {places}/bpf --run-dir {places}/run > /dev/full",
+            env!("CARGO_BIN_EXE_guideway"),
+            places = host.places.display()
+        );
+        let output = Program::new("sh").args(["-c", &line]).run(&host.namespace, PATIENCE).unwrap();
+        assert!(output.stderr.contains("can't write the output"), "{}", output.stderr);
+    };
+    untold(&up(""));
+    assert!(VIPS.iter().all(|vip| host.addresses().contains(vip)), "{}", host.addresses());
+    assert!(!host.expect(0, "backend doctor").contains("fail"));
+    untold("backend down");
+    assert!(VIPS.iter().all(|vip| !host.addresses().contains(vip)), "{}", host.addresses());
+    host.has_no_leftovers();
+}
+
+#[test]
 fn up_makes_a_backend_again_changes_nothing_and_down_leaves_nothing() {
     let Some(host) = Host::new("updown") else { return };
     let before = (host.addresses(), host.settings());
@@ -230,6 +250,7 @@ fn pins_of_another_namespace_are_refused_and_left_alone() {
             "backend up --vip 192.0.2.77 --listen-on net0",
             "backend up --vip 192.0.2.77 --listen-on net0 --attach tc",
             "backend doctor --vip 192.0.2.10 --listen-on net0",
+            "backend down",
         ] {
             let (code, printed) = second(line);
             assert_eq!(code, Some(1), "{hook}, {line}: {printed}");

@@ -217,7 +217,10 @@ fn is_link(name: &str) -> bool {
 }
 
 /// Refuses the pins of another network namespace.
-pub(super) fn are_of_here(pins: &Path) -> Result<(), Error> {
+///
+/// # Errors
+/// [`Error::Elsewhere`]; [`Error::Pin`] where the kernel does not tell.
+pub fn are_of_here(pins: &Path) -> Result<(), Error> {
     whereabouts::check(pins, is_link)
 }
 

@@ -2,7 +2,7 @@
 
 mod attach;
 
-pub use attach::{Attached, Hook, Wish, attached, detach, is_clamped, leftovers};
+pub use attach::{Attached, Hook, Wish, are_of_here, attached, detach, is_clamped, leftovers};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -86,7 +86,7 @@ impl Decapsulator {
         let mut loader = EbpfLoader::new();
         if let Some(pins) = pins {
             // Before its maps: they are what would be another's.
-            attach::are_of_here(pins)?;
+            are_of_here(pins)?;
             for map in [ADDRESSES, SOURCES, SETTINGS, COUNTS, CLAMP_COUNTS] {
                 loader.map_pin_path(map, pins.join(map));
             }

@@ -65,27 +65,28 @@ pub(crate) struct Log<'a> {
     pub(crate) screen: &'a mut Screen,
     json: bool,
     changes: Vec<Change>,
+    /// Why telling failed at first. What is to be done is done all the same.
+    untold: Option<io::Error>,
 }
 
 impl<'a> Log<'a> {
     pub(crate) fn new(screen: &'a mut Screen, json: bool) -> Self {
-        Self { screen, json, changes: Vec::new() }
+        Self { screen, json, changes: Vec::new(), untold: None }
     }
 
-    pub(crate) fn tell(&mut self, change: Change) -> io::Result<()> {
-        if !self.json {
+    /// Tells of a change, where anybody listens: a set-up must not end half way because nobody does.
+    pub(crate) fn tell(&mut self, change: Change) {
+        if !self.json && self.untold.is_none() {
             // At once: if a later step fails, this one is known.
-            writeln!(self.screen, "{change}")?;
-            self.screen.finish()?;
+            self.untold = writeln!(self.screen, "{change}").and_then(|()| self.screen.finish()).err();
         }
         self.changes.push(change);
-        Ok(())
     }
 
     /// The end: `value` with the changes in it as JSON, or nothing for people. Whether people read.
     pub(crate) fn end(self, mut value: serde_json::Value) -> io::Result<()> {
         if !self.json {
-            return Ok(());
+            return self.untold.map_or(Ok(()), Err);
         }
         if let Some(object) = value.as_object_mut() {
             object.insert("changes".into(), serde_json::to_value(&self.changes)?);

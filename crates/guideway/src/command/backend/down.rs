@@ -43,6 +43,9 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     let pins = args.places.pins(record.as_ref())?;
     let Some(record) = record else {
         if pins.exists() {
+            end::are_of_here(&pins).map_err(|error| {
+                Failure::failed(format_args!("{error}; `backend down` belongs where `backend up` was run"))
+            })?;
             return Err(Failure::failed(format_args!(
                 "programs are pinned in {}, and no record {} tells what else was set up: run `guideway backend up` as \
                  before, which writes one, and then `down`",
@@ -66,7 +69,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     end::detach(&pins, &record.listen_on, &record.egress).map_err(Failure::failed)?;
     has_no_programs(&record, &pins)?;
     if pinned {
-        log.tell(Change::Detached { interface: record.listen_on.clone() })?;
+        log.tell(Change::Detached { interface: record.listen_on.clone() });
     }
     if !(addresses && settings) {
         return Err(Failure::failed("not everything could be taken away; the record stays, for another try"));
@@ -96,7 +99,7 @@ fn addresses(record: &Record, log: &mut Log<'_>) -> Result<bool, Failure> {
     let mut all = true;
     for &address in &record.added {
         match netlink.remove(lo.index, address) {
-            Ok(()) => log.tell(Change::AddressRemoved { address })?,
+            Ok(()) => log.tell(Change::AddressRemoved { address }),
             // Somebody else has removed it.
             Err(error) if error.raw_os_error() == Some(nix::libc::EADDRNOTAVAIL) => {}
             Err(error) => {
@@ -114,8 +117,8 @@ fn settings(record: &Record, log: &mut Log<'_>) -> Result<bool, Failure> {
     for changed in record.sysctls.iter().rev() {
         let setting = format!("net/{}", changed.key);
         match changed.undo() {
-            Ok(true) => log.tell(Change::SettingRestored { setting, now: changed.before.clone() })?,
-            Ok(false) => log.tell(Change::SettingLeft { setting, expected: changed.now.clone() })?,
+            Ok(true) => log.tell(Change::SettingRestored { setting, now: changed.before.clone() }),
+            Ok(false) => log.tell(Change::SettingLeft { setting, expected: changed.now.clone() }),
             // The interface is gone, and its settings with it.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {

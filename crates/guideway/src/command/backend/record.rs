@@ -63,7 +63,8 @@ impl Record {
         let record = Record::read(path)?;
         match record {
             Some(record) if record.namespace != namespace() => Err(Failure::failed(format_args!(
-                "{} tells of a backend in another network namespace ({}): name another directory (--run-dir, and --bpffs)",
+                "{} tells of a backend in another network namespace ({}): run this there, or name another directory (--run-dir, \
+                 and --bpffs)",
                 path.display(),
                 record.namespace
             ))),

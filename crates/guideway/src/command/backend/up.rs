@@ -172,7 +172,7 @@ fn programs(
         hook: attached.hook.as_str(),
         replaced: attached.replaced,
         fell_back: attached.fell_back,
-    })?;
+    });
     Ok(attached.hook)
 }
 
@@ -183,7 +183,7 @@ fn settings(record: &mut Record, log: &mut Log<'_>, path: &Path) -> Result<(), F
             setting: setting.dotted(),
             before: changed.before.clone(),
             now: changed.now.clone(),
-        })?;
+        });
         // What was there before the first `up` counts.
         match record.sysctls.iter_mut().find(|known| known.key == changed.key) {
             Some(known) => known.now = changed.now,
@@ -207,7 +207,7 @@ fn addresses(host: &mut Host, record: &mut Record, log: &mut Log<'_>, path: &Pat
             Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
             Err(error) => return Err(failed("adding", address, error)),
         }
-        log.tell(Change::AddressAdded { address })?;
+        log.tell(Change::AddressAdded { address });
         if !record.added.contains(&address) {
             record.added.push(address);
         }
@@ -220,7 +220,7 @@ fn addresses(host: &mut Host, record: &mut Record, log: &mut Log<'_>, path: &Pat
             Err(error) if error.raw_os_error() != Some(nix::libc::EADDRNOTAVAIL) => {
                 return Err(failed("removing", address, error));
             }
-            _ => log.tell(Change::AddressRemoved { address })?,
+            _ => log.tell(Change::AddressRemoved { address }),
         }
         record.added.retain(|known| *known != address);
         record.write(path)?;
