@@ -280,8 +280,10 @@ fn port(attachment: &Attachment) -> Interface {
 ///
 /// # Errors
 /// [`guideway_xdp::Error::Held`] while a daemon is at work there: it would put back what is taken away.
+/// [`guideway_xdp::Error::Elsewhere`] where it forwards in another network namespace.
 pub fn detach(root: &Path) -> Result<bool, guideway_xdp::Error> {
     let pins = Pins::new(root)?;
+    pins.are_of_here()?;
     let _hold = pins.hold()?;
     let taken = pins.is_taken();
     pins.remove()?;
@@ -300,9 +302,10 @@ pub struct Remains {
 /// What [`detach`] would take away, also while a daemon is at work there; nothing is changed.
 ///
 /// # Errors
-/// When what is there cannot be read.
+/// When what is there cannot be read, or forwards in another network namespace.
 pub fn remains(root: &Path) -> Result<Remains, guideway_xdp::Error> {
     let Some(pins) = Pins::find(root)? else { return Ok(Remains::default()) };
+    pins.are_of_here()?;
     let named =
         |index: u32| (nix::net::if_::if_indextoname(index).ok().and_then(|n| n.into_string().ok()), index);
     Ok(Remains { pinned: pins.listing()?, interfaces: pins.interfaces()?.into_iter().map(named).collect() })

@@ -119,7 +119,10 @@ impl Pins {
     }
 
     /// Refuses pins whose programs are at interfaces of another network namespace.
-    pub(crate) fn are_of_here(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::Elsewhere`]; [`Error::Pin`] where the kernel does not tell.
+    pub fn are_of_here(&self) -> Result<(), Error> {
         whereabouts::check(&self.directory, |name| index_of(name).is_some())
     }
 

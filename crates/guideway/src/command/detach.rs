@@ -12,10 +12,13 @@ use crate::screen::Screen;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Takes away what a daemon left in the kernel when it was killed, handed over, or run with --on-exit keep: its programs at
-all interfaces, its maps, and every flow that they remember. Programs of others are not touched, nor are files: the
+Takes away what a daemon left in the kernel when it was killed, handed over,
+or run with --on-exit keep: its programs at all interfaces, its maps, and every
+flow that they remember. Programs of others are not touched, nor are files: the
 configuration and the directory for state.
-While a daemon is at work with these pins it is refused: stop that one first. --dry-run tells at any time what it would take.
+While a daemon is at work with these pins it is refused: stop that one first.
+--dry-run tells at any time what it would take. Both are refused in another
+network namespace than the one that it forwards in.
 
 Examples:
   guideway detach --dry-run
@@ -54,8 +57,7 @@ fn show(remains: &Remains, pins: &Path, screen: &mut Screen) -> Result<(), Failu
     } else {
         writeln!(screen, "would be taken away:")?;
         for (name, index) in &remains.interfaces {
-            let place =
-                name.clone().unwrap_or_else(|| format!("interface {index}, which is not in this namespace"));
+            let place = name.clone().unwrap_or_else(|| format!("interface {index}, which is gone"));
             writeln!(screen, "  the program at {place}: nothing forwards there any more then")?;
         }
         let maps = remains.pinned.len() - remains.interfaces.len();

@@ -5,7 +5,7 @@ use std::fs;
 use guideway_soft::Limits;
 use guideway_testbed::client::http;
 use guideway_testbed::process::{Output, Process};
-use guideway_testbed::{Program, privilege, vips, wait};
+use guideway_testbed::{Namespace, Program, privilege, vips, wait};
 use guideway_xdp::attach::{Attachment, Mode, Wish};
 use guideway_xdp::balancer::Balancer;
 use guideway_xdp::pins::Pins;
@@ -28,9 +28,13 @@ fn detach(bed: &Bed) -> Output {
 }
 
 fn detach_with(bed: &Bed, more: &[&str]) -> Output {
+    detach_in(&bed.network.balancers[0].namespace, bed, more)
+}
+
+fn detach_in(namespace: &Namespace, bed: &Bed, more: &[&str]) -> Output {
     let program = Program::new(env!("CARGO_BIN_EXE_guideway")).args(["detach", "--pins"]).args([bed.pins()]);
     let program = program.args(more);
-    program.start(&bed.network.balancers[0].namespace).unwrap().finish(LONG).unwrap()
+    program.start(namespace).unwrap().finish(LONG).unwrap()
 }
 
 fn answers(bed: &Bed) -> bool {
@@ -61,6 +65,12 @@ fn pins_of_a_daemon_at_work_are_refused_to_others_until_it_is_gone() {
     assert!(told.stdout.contains("nothing was changed") && answers(&bed), "{}", told.stdout);
     let told: Value = serde_json::from_str(&detach_with(&bed, &["--dry-run", "--json"]).stdout).unwrap();
     assert_eq!((&told["interfaces"][0]["name"], &told["taken_away"]), (&interface.into(), &false.into()));
+    for more in [&[][..], &["--dry-run"]] {
+        let refused = detach_in(&bed.network.client.namespace, &bed, more);
+        assert_eq!(refused.status.code(), Some(1), "{}", refused.stdout);
+        assert!(refused.stderr.contains("at no interface of this network namespace"), "{}", refused.stderr);
+    }
+    assert!(answers(&bed));
     let taken = detach(&bed);
     assert!(taken.status.success() && taken.stdout.contains("is taken away"), "{}", taken.stderr);
     assert!(!answers(&bed) && !bed.pins().exists());
