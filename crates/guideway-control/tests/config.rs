@@ -192,6 +192,12 @@ fn addresses_that_no_tunnel_can_join_are_refused() {
     only_problem(&file("", "").replace("192.0.2.10", "10.0.0.0/24"));
     only_problem(&file("", "").replace("192.0.2.10", "192.0.2.10/24"));
     only_problem(&file("", "").replace("10.0.0.1\"", "127.0.0.1\""));
+    let sixth = |address: &str| {
+        let both = file("", "").replace("[underlay]", "[underlay]\nsource_v6 = \"2001:db8::1\"");
+        only_problem(&both.replace("10.0.0.1\"", &format!("{address}\"")))
+    };
+    assert_eq!(sixth("::ffff:10.0.0.1").2, "write `10.0.0.1`");
+    assert!(sixth("fe80::1").1.contains("one link"));
 }
 
 #[test]

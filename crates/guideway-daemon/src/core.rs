@@ -74,6 +74,8 @@ pub(crate) struct Core {
     down: BTreeSet<String>,
     /// When failures tell something of backends again, after all interfaces were down.
     cut_off_until: Option<Instant>,
+    /// Whether links were not heard of yet.
+    awaits_links: bool,
     /// What does not follow from the rest.
     pub(crate) about: About,
     /// Changes of what is wanted so far.
@@ -181,6 +183,7 @@ impl Core {
             impossible: BTreeSet::new(),
             down: BTreeSet::new(),
             cut_off_until: None,
+            awaits_links: false,
             about,
             changes: 0,
             drift: Drift::default(),

@@ -12,6 +12,7 @@ mod api;
 mod apply;
 mod audit;
 mod core;
+mod descriptors;
 mod drift;
 mod engine;
 mod error;

@@ -17,6 +17,7 @@ use crate::api::model::Reloaded;
 use crate::api::{Desk, Listeners, Order, Refusal, Reply, Work};
 use crate::audit::Request;
 use crate::core::{Core, Unsaved};
+use crate::descriptors;
 use crate::drift;
 use crate::error::RunError;
 use crate::forwarder::Forwarder;
@@ -45,6 +46,9 @@ const NETLINK_REST: Duration = Duration::from_secs(1);
 /// The first checks are awaited so long at most before the daemon says that it is ready.
 const FIRST_CHECKS: Duration = Duration::from_secs(3);
 
+/// So many checks may be under way however few descriptors there are.
+const FEWEST_CHECKS: usize = 8;
+
 /// Threads for probes and requests, beside the one that decides.
 const THREADS: usize = 2;
 
@@ -57,6 +61,7 @@ const THREADS: usize = 2;
 /// [`RunError`]; nothing was changed then, or it was brought back.
 pub fn run(options: &Options) -> Result<(), RunError> {
     api::check(&options.api)?;
+    descriptors::raise();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()
@@ -171,7 +176,9 @@ impl<'a> Shell<'a> {
         let tunnel_device = probes.as_ref().map(|probes| probes.interface().to_owned());
         let open = || -> Result<_, RunError> {
             let listening = Listeners::open(&options.api, &mut patience)?;
-            let driver = Driver::new(ProbeOptions { tunnel_device, ..ProbeOptions::default() })?;
+            let defaults = ProbeOptions::default();
+            let most_at_once = defaults.most_at_once.min(descriptors::part() as usize).max(FEWEST_CHECKS);
+            let driver = Driver::new(ProbeOptions { tunnel_device, most_at_once })?;
             Ok((listening, driver, Follower::new()?))
         };
         let ((listeners, work), (driver, answers), mut follower) = match open() {
@@ -188,6 +195,7 @@ impl<'a> Shell<'a> {
             core.journal.note(Grade::Info, Kind::Daemon, format!("the API listens at {address}"));
         }
         follower.follow(core.backends());
+        core.await_links(Instant::now());
         let watch = FileWatch::new(&options.config)
             .inspect_err(|error| {
                 let text = format!("cannot watch {}: {error}; SIGHUP reloads it", options.config.display());
@@ -247,6 +255,9 @@ impl<'a> Shell<'a> {
                 self.follow_probe_interface();
             }
             let links = self.follower.table();
+            if links.knows_links() {
+                self.core.links_are_known();
+            }
             self.core.note_links(now, |index| links.is_down(index));
             self.core.note_lost_ways(|index| links.is_down(index), now);
             if ready_by.is_some_and(|by| by <= now || !self.core.board.is_new()) {

@@ -53,7 +53,7 @@ fn a_good_file_is_counted_up() {
         "{}",
         run.err
     );
-    assert_eq!(run.out, format!("{file}: ok: 1 services, 2 backends\n"));
+    assert_eq!(run.out, format!("{file}: ok: 1 service, 2 backends\n"));
     let example = in_repository("docs/guideway.example.toml");
     assert_eq!(guideway(&format!("check {example}")).code, 0);
     assert_eq!(json(&format!("check --json {file}"))["ok"], true);

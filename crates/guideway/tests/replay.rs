@@ -264,7 +264,7 @@ fn snapped_packets_and_foreign_links_are_counted_and_left() {
             "{name}"
         );
         let text = guideway(&format!("replay --auto --in {file}"));
-        assert!(text.out.contains("1 packets read, 1 left out"), "{}", text.out);
+        assert!(text.out.contains("1 packet read, 1 left out"), "{}", text.out);
     }
 }
 

@@ -126,6 +126,20 @@ impl TunnelCheck<'_> {
         {
             refuse(format!("`{ip}` cannot be a backend"), "not the address of one other host", None);
         }
+        if let IpAddr::V6(v6) = ip
+            && let Some(v4) = v6.to_ipv4_mapped()
+        {
+            let message = format!("`{ip}` is how sockets of IPv6 write the IPv4 address {v4}");
+            refuse(message, "no packet bears it", Some(format!("write `{v4}`")));
+        }
+        if matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local()) {
+            let message = format!("the backend `{ip}` is known on one link only, and which is not told");
+            refuse(
+                message,
+                "not an address that a route leads to",
+                Some("give a global or unique local one".to_owned()),
+            );
+        }
         if self.service.vips.iter().any(|vip| vip.contains(&ip)) {
             refuse(
                 format!("the backend `{ip}` lies within a virtual address of the service"),

@@ -192,9 +192,14 @@ impl NeighbourTable {
         unresolved.map(|(&address, _)| address)
     }
 
+    /// Whether the kernel has told of links yet.
+    pub fn knows_links(&self) -> bool {
+        !self.links.is_empty()
+    }
+
     /// Whether an interface is off, without a carrier or gone; never before the kernel has told of any.
     pub fn is_down(&self, interface: u32) -> bool {
-        !self.links.is_empty() && !self.is_running(interface)
+        self.knows_links() && !self.is_running(interface)
     }
 
     /// How often what was done.

@@ -10,13 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, getrlimit};
+use crate::descriptors;
 
 /// Connections of one way in at most.
 const MOST: u64 = 128;
-
-/// All ways in together get this part of the descriptors that the process may have.
-const PART_OF_DESCRIPTORS: u64 = 4;
 
 /// That somebody is turned away is logged so often at most.
 const TELL_EVERY: Duration = Duration::from_secs(60);
@@ -80,8 +77,7 @@ pub(super) struct Place {
 impl Places {
     /// The places of one of so many ways in, as many as the descriptors of this process allow.
     pub(super) fn of_one_of(doors: u64, door: &'static str) -> Arc<Self> {
-        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        Self::with(door, (descriptors / PART_OF_DESCRIPTORS / doors).clamp(4, MOST))
+        Self::with(door, (descriptors::part() / doors).clamp(4, MOST))
     }
 
     pub(super) fn with(door: &'static str, most: u64) -> Arc<Self> {

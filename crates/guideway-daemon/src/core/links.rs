@@ -29,6 +29,19 @@ impl Core {
         Cow::Owned(answer)
     }
 
+    /// Until it is known which links are down, failures tell nothing, for a while at most.
+    pub(crate) fn await_links(&mut self, now: Instant) {
+        self.cut_off_until = (!self.about.interfaces.is_empty()).then(|| now + AFTER_DOWN);
+        self.awaits_links = true;
+    }
+
+    /// It is known now.
+    pub(crate) fn links_are_known(&mut self) {
+        if std::mem::take(&mut self.awaits_links) {
+            self.cut_off_until = None;
+        }
+    }
+
     /// Takes which links are down, and tells of each that goes down or comes back.
     pub(crate) fn note_links(&mut self, now: Instant, is_down: impl Fn(u32) -> bool) {
         for port in &mut self.about.interfaces {
@@ -145,5 +158,19 @@ mod tests {
         assert_eq!(pass(&mut core, &mut now, 10, &[], &passed), Verdict::Up);
         assert_eq!(pass(&mut core, &mut now, 10, &[3], &failed), Verdict::Down);
         assert_eq!(pass(&mut core, &mut now, 10, &[2, 3], &passed), Verdict::Up, "what passes has passed");
+    }
+
+    #[test]
+    fn failures_tell_nothing_before_links_are_known() {
+        let mut now = Instant::now();
+        let mut core = in_process::core(&format!("{CONFIG}{CHECK}"), now).unwrap();
+        core.about.interfaces = vec![port("eth0", 2)];
+        let passed: LegResult = Ok(Passed { took: Duration::from_millis(1) });
+        let failed: LegResult = Err(Fault::Refused);
+        assert_eq!(pass(&mut core, &mut now, 5, &[], &passed), Verdict::Up);
+        core.await_links(now);
+        assert_eq!(pass(&mut core, &mut now, 2, &[], &failed), Verdict::Up);
+        core.links_are_known();
+        assert_eq!(pass(&mut core, &mut now, 2, &[], &failed), Verdict::Down);
     }
 }

@@ -44,6 +44,9 @@ const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Idle sockets that are kept of each kind.
 const MOST_IDLE: usize = 256;
 
+/// Those of a kind are at most this part of the connections that may be under way, which they are kept beside.
+const PART_IDLE: usize = 8;
+
 /// The task that makes TCP checks.
 pub(super) struct Connections {
     shared: Arc<Shared>,
@@ -243,8 +246,9 @@ impl Connections {
 
     /// Ends a connection by a reset, and keeps its socket for another.
     fn reset(&mut self, line: Line, kind: Kind) {
+        let most = MOST_IDLE.min(self.shared.options.most_at_once / PART_IDLE);
         let idle = self.idle.entry(kind).or_default();
-        if idle.len() < MOST_IDLE && connect_unspec(&line.socket).is_ok() {
+        if idle.len() < most && connect_unspec(&line.socket).is_ok() {
             idle.push(line);
         } else {
             Transport::abandon(&line.socket);
