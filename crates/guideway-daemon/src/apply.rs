@@ -154,7 +154,7 @@ impl Shell<'_> {
         let (source, of_trial) = match (&self.trial, self.kept.before()) {
             (Some(trial), _) => (trial.before.clone(), true),
             (None, Some(before)) => (before.source(), false),
-            (None, None) => return Err(Refusal::refused("there is no configuration of before")),
+            (None, None) => return Err(Refusal::refused("there is no earlier configuration")),
         };
         let config = config::parse(&source).map_err(|problems| Refusal::bad_config(&problems))?;
         Ok(Earlier { source, config, of_trial })

@@ -36,7 +36,7 @@ mod watch;
 mod ways;
 
 pub use crate::core::Refused;
-pub use api::{ApiError, model};
+pub use api::{ApiError, model, readers_socket};
 pub use error::RunError;
 pub use forwarder::{ForwarderError, Remains, detach, remains};
 pub use options::{ApiOptions, DEFAULT_CONFIG, DEFAULT_STATE, EngineOptions, OnExit, Options};

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::occupant::holding_link;
+
 /// An error of the kernel side.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -174,17 +176,30 @@ pub(crate) struct Stranger<'a> {
 }
 
 impl Stranger<'_> {
-    fn is_guideway(&self) -> bool {
-        self.name == crate::balancer::PROGRAM
+    /// What it is, where it is one of Guideway's own.
+    fn own(&self) -> Option<&'static str> {
+        match self.name {
+            crate::balancer::PROGRAM => Some("Guideway"),
+            crate::end::XDP => Some("decapsulator of Guideway's"),
+            _ => None,
+        }
     }
 
-    /// How it goes away.
+    /// How it goes away. What a link holds, `ip link` cannot take away.
     pub(crate) fn remedy(&self) -> String {
-        if self.is_guideway() {
-            "take that one over with its own --pins, or end it: `guideway detach --pins` with its directory"
-                .to_owned()
-        } else {
-            format!("take it away with its own tool, or `ip link set dev {} xdp off`", self.interface)
+        let interface = self.interface;
+        match self.name {
+            crate::balancer::PROGRAM => {
+                "take that one over with its own --pins, or end it: `guideway detach --pins` with its directory".into()
+            }
+            crate::end::XDP => "end it: `guideway backend down --bpffs` with its directory (and its --run-dir)".into(),
+            _ => match holding_link(self.id) {
+                Some(link) => format!(
+                    "take it away with its own tool, or `bpftool link detach id {link}`; a BPF link holds it, so `ip link` \
+                     cannot"
+                ),
+                None => format!("take it away with its own tool, or `ip link set dev {interface} xdp off`"),
+            },
         }
     }
 }
@@ -192,10 +207,10 @@ impl Stranger<'_> {
 impl std::fmt::Display for Stranger<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { interface, name, id } = self;
-        if self.is_guideway() {
+        if let Some(own) = self.own() {
             write!(
                 out,
-                "a Guideway with other pins has its program at `{interface}` (id {id}); it is left alone"
+                "a {own} with other pins has its program at `{interface}` (id {id}); it is left alone"
             )
         } else {
             write!(
@@ -212,13 +227,16 @@ mod tests {
 
     #[test]
     fn a_guideway_with_other_pins_is_told_from_other_programs() {
-        let occupied =
-            |name: &str| Error::Occupied { interface: "eth0".into(), id: 7, name: name.into() }.to_string();
+        let occupied = |name: &str| {
+            Error::Occupied { interface: "eth0".into(), id: u32::MAX, name: name.into() }.to_string()
+        };
         let ours = occupied(crate::balancer::PROGRAM);
         assert!(
             ours.contains("a Guideway with other pins") && ours.contains("guideway detach --pins"),
             "{ours}"
         );
+        let decapsulator = occupied(crate::end::XDP);
+        assert!(decapsulator.contains("guideway backend down --bpffs"), "{decapsulator}");
         let other = occupied("katran");
         assert!(other.contains("name `katran`") && other.contains("ip link set dev eth0 xdp off"), "{other}");
     }

@@ -2,12 +2,13 @@
 
 use std::io;
 
-use aya::programs::loaded_programs;
+use aya::programs::links::{LinkInfo, LinkType};
+use aya::programs::{loaded_links, loaded_programs};
 use guideway_netlink::RouteSocket;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage, LinkXdp};
 
-use crate::error::Error;
+use crate::error::{Error, Stranger};
 
 /// A program at an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,13 @@ pub struct Occupant {
     pub id: u32,
     /// The program's name; empty if it has none or the kernel does not tell.
     pub name: String,
+}
+
+impl Occupant {
+    /// How it goes away from this interface.
+    pub fn remedy(&self, interface: &str) -> String {
+        Stranger { interface, name: &self.name, id: self.id }.remedy()
+    }
 }
 
 /// The program at the interface with this index, if there is one.
@@ -35,6 +43,13 @@ pub fn occupant(interface: &str, index: u32) -> Result<Option<Occupant>, Error> 
 pub(crate) fn name(id: u32) -> String {
     let program = loaded_programs().flatten().find(|program| program.id() == id);
     program.and_then(|program| program.name_as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// The id of the link that holds a program at an interface; none where it is there without one.
+pub(crate) fn holding_link(program: u32) -> Option<u32> {
+    let is_it =
+        |link: &LinkInfo| link.program_id() == program && matches!(link.link_type(), Ok(LinkType::Xdp));
+    loaded_links().flatten().find(is_it).map(|link| link.id())
 }
 
 /// The id of the program at the interface with this index, if there is one.

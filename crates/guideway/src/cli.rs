@@ -26,8 +26,9 @@ pub(crate) fn command() -> clap::Command {
 
 fn with_exit_codes(command: clap::Command) -> clap::Command {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let help = help.split("\n\n").map(flowing).collect::<Vec<_>>().join("\n\n");
     let command = if help.contains("Exit codes") {
-        command
+        command.after_help(help)
     } else {
         let (before, examples) = help.split_at(help.find("Example").unwrap_or(help.len()));
         let parts = [before.trim_end(), EXIT_CODES, examples];
@@ -35,6 +36,13 @@ fn with_exit_codes(command: clap::Command) -> clap::Command {
         command.after_help(parts.collect::<Vec<_>>().join("\n\n"))
     };
     command.mut_subcommands(with_exit_codes)
+}
+
+/// A paragraph of prose as one line, which is broken where the terminal ends; lists and examples, whose lines are indented,
+/// stay as they are.
+fn flowing(paragraph: &str) -> String {
+    let is_list = paragraph.lines().any(|line| line.starts_with(' '));
+    if is_list { paragraph.to_owned() } else { paragraph.lines().collect::<Vec<_>>().join(" ") }
 }
 
 const STYLES: Styles = Styles::styled()
@@ -137,5 +145,11 @@ mod tests {
             command.get_subcommands().for_each(look);
         }
         look(&command());
+    }
+
+    #[test]
+    fn prose_flows_and_lists_stay() {
+        assert_eq!(flowing("One sentence goes\non here."), "One sentence goes on here.");
+        assert_eq!(flowing("Examples:\n  guideway demo"), "Examples:\n  guideway demo");
     }
 }

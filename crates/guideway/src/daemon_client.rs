@@ -116,11 +116,12 @@ impl Answer {
 
 fn unreachable(socket: &Path, error: &io::Error) -> Failure {
     let remedy = match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "use the socket for readers beside it, or become a member of its group"
-        }
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it is too busy to answer",
-        _ => "is `guideway run` at work, with this --socket?",
+        io::ErrorKind::PermissionDenied => format!(
+            "use `--socket {}`, which everybody may read by, or become a member of its group",
+            guideway_daemon::readers_socket(socket).display()
+        ),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it is too busy to answer".to_owned(),
+        _ => "is `guideway run` at work, with this --socket?".to_owned(),
     };
     Failure::Unreachable(format!("the daemon cannot be reached at {}: {error}; {remedy}", socket.display()))
 }
@@ -163,6 +164,12 @@ mod tests {
         assert_eq!(answer.value::<u8>().unwrap(), 42);
         assert!(parse(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\ncut").is_none());
         assert!(parse(b"SSH-2.0-OpenSSH\r\n").is_none());
+    }
+
+    #[test]
+    fn who_may_not_ask_is_told_the_socket_for_readers() {
+        let denied = unreachable(Path::new(DEFAULT_SOCKET), &io::ErrorKind::PermissionDenied.into());
+        assert!(denied.to_string().contains("`--socket /run/guideway/guideway-read.sock`"), "{denied}");
     }
 
     #[test]

@@ -166,7 +166,7 @@ impl Drop for Listeners {
 }
 
 /// The socket beside this one for those who only read: `guideway-read.sock` beside `guideway.sock`.
-fn readers_socket(path: &Path) -> PathBuf {
+pub fn readers_socket(path: &Path) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let name = match path.extension() {
         Some(extension) => format!("{stem}-read.{}", extension.to_string_lossy()),

@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::object;
 
 /// The decapsulator of the XDP hook.
-const XDP: &str = "decap_xdp";
+pub(crate) const XDP: &str = "decap_xdp";
 /// The decapsulator of the TC hook.
 const TC: &str = "decap_tc";
 /// The clamp.

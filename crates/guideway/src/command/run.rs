@@ -8,7 +8,7 @@ use guideway_daemon::{
 };
 use guideway_xdp::attach::{Mode, Wish};
 use guideway_xdp::pins::DEFAULT_ROOT;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::prelude::*;
 
 use crate::daemon_client::DEFAULT_SOCKET;
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     /// The form of the log, on standard error
     #[arg(long, value_enum, default_value_t = LogForm::Text)]
     log: LogForm,
-    /// What is logged: error, warn, info, debug, or a filter such as guideway_daemon=debug
+    /// What is logged: off, error, warn, info, debug, trace, or a filter such as guideway_daemon=debug
     #[arg(long, value_name = "FILTER", default_value = "info")]
     log_level: String,
 }
@@ -101,6 +101,12 @@ enum LogForm {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
+    if args.engine == Engine::Soft && args.on_exit == Some(AtExit::Keep) {
+        return Err(Failure::usage(
+            "--on-exit keep: the software engine forwards in this process and ends with it; leave it out, or run with \
+             --engine xdp",
+        ));
+    }
     let options = Options {
         config: args.config.clone(),
         engine: match args.engine {
@@ -139,10 +145,22 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
     }
 }
 
+/// What is logged. A word alone is a level: as the name of a module, which it could be, it would silence all others.
+fn filter(text: &str) -> Result<Targets, Failure> {
+    let alone = text.split(',').map(str::trim).filter(|part| !part.contains('='));
+    let wrong = alone.into_iter().find(|word| word.parse::<LevelFilter>().is_err());
+    let wrong = wrong.map(|word| format!("{word:?} is no level"));
+    let parsed = wrong.map_or_else(|| text.parse().map_err(|error: ParseError| error.to_string()), Err);
+    parsed.map_err(|error| {
+        Failure::usage(format!(
+            "--log-level {text}: {error}; levels are off, error, warn, info, debug and trace, of a module as \
+             guideway_daemon=debug"
+        ))
+    })
+}
+
 fn log(form: LogForm, level: &str) -> Result<(), Failure> {
-    let filter: Targets = level
-        .parse()
-        .map_err(|error| Failure::usage(format!("--log-level {level}: {error}; try info or debug")))?;
+    let filter = filter(level)?;
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
     let layer = match form {
         LogForm::Json => layer.json().flatten_event(true).with_current_span(false).boxed(),
@@ -152,4 +170,23 @@ fn log(form: LogForm, level: &str) -> Result<(), Failure> {
     };
     let set = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
     set.map_err(|error| Failure::failed(format!("the log cannot be started: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_no_level_is_refused() {
+        for right in ["info", "WARN", "off", "guideway_daemon=debug", "warn,guideway_daemon=trace"] {
+            assert!(filter(right).is_ok(), "{right}");
+        }
+        for wrong in ["inf", "guideway_daemon", "info,debgu", "guideway_daemon=loud"] {
+            let refused = filter(wrong).unwrap_err();
+            assert!(
+                matches!(&refused, Failure::Usage(text) if text.contains("warn, info")),
+                "{wrong}: {refused}"
+            );
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! `guideway service-unit`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Outcome};
 use crate::screen::Screen;
@@ -18,7 +18,8 @@ Examples:
   guideway service-unit --interface eth0 > /etc/systemd/system/guideway.service
   systemctl daemon-reload && systemctl enable --now guideway
 
-It holds the forwarder through restarts; `systemctl stop guideway && guideway detach` ends both.")]
+It holds the forwarder through restarts; `systemctl stop guideway && guideway detach` ends both. A program below /root,
+/home, /run/user, /tmp or /var/tmp is hidden from the unit, and refused.")]
 pub(crate) struct Args {
     /// An interface that packets of clients come by; may be given more than once
     #[arg(long = "interface", short, value_name = "IF", required = true)]
@@ -42,6 +43,13 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     if !program.is_absolute() {
         return Err(Failure::usage("--program needs a whole path, as /usr/local/bin/guideway"));
     }
+    if let Some(directory) = hidden(&program) {
+        return Err(Failure::usage(format!(
+            "{} lies in {directory}, which the unit hides from what it runs: install it elsewhere (`install guideway \
+             /usr/local/bin`), and name that with --program",
+            program.display()
+        )));
+    }
     let given = args.interfaces.iter().chain(&args.more).map(String::as_str);
     if let Some(broken) = garbled(given.chain(program.to_str())) {
         return Err(Failure::usage(format!(
@@ -62,6 +70,15 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         }
     }
     Ok(Outcome::Ok)
+}
+
+/// Directories that the unit hides from what it runs: `ProtectHome=`, `PrivateTmp=`.
+const HIDDEN: [&str; 5] = ["/root", "/home", "/run/user", "/tmp", "/var/tmp"];
+
+/// The one that the program lies in, or a link to it leads to.
+fn hidden(program: &Path) -> Option<&'static str> {
+    let itself = program.canonicalize().unwrap_or_else(|_| program.to_owned());
+    HIDDEN.into_iter().find(|directory| program.starts_with(directory) || itself.starts_with(directory))
 }
 
 /// The first that holds what a line of a unit cannot: a new line would begin a setting of its own.
@@ -89,6 +106,15 @@ mod tests {
     #[test]
     fn the_unit_runs_what_is_replaced() {
         assert_eq!(UNIT.lines().filter(|line| line.strip_prefix("ExecStart=") == Some(PACKAGED)).count(), 1);
+    }
+
+    #[test]
+    fn a_program_that_the_unit_would_hide_is_found() {
+        assert!(UNIT.contains("\nProtectHome=yes\n") && UNIT.contains("\nPrivateTmp=yes\n"));
+        assert_eq!(hidden(Path::new("/root/guideway")), Some("/root"));
+        assert_eq!(hidden(Path::new("/home/me/guideway/target/release/guideway")), Some("/home"));
+        assert_eq!(hidden(Path::new("/usr/local/bin/no-such-guideway")), None);
+        assert_eq!(hidden(Path::new("/homework/guideway")), None);
     }
 
     #[test]

@@ -136,7 +136,7 @@ fn damaged_state_is_set_aside_and_named_and_the_daemon_starts() {
     assert_eq!(status.status.code(), Some(1), "{}", status.stdout);
     assert!(status.stdout.contains("overrides.json has version 99"), "{}", status.stdout);
     let back = bed.command("rollback");
-    assert!(back.stderr.contains("there is no configuration of before"), "{}", back.stderr);
+    assert!(back.stderr.contains("there is no earlier configuration"), "{}", back.stderr);
     assert!(end(next).status.success());
     drop(daemon);
 }

@@ -214,10 +214,14 @@ fn programs(pins: &Path, host: &Host, listen_on: &str, expected: bool) -> Vec<Fi
                 "`guideway backend up`, unless tunnel devices take its place: see `guideway backend script`",
             )
         }];
-        if let Ok(Some(Occupant { id, name })) = occupant(listen_on, host.interface.index) {
+        if let Ok(Some(there)) = occupant(listen_on, host.interface.index) {
+            let Occupant { id, name } = &there;
             findings.push(Finding::warn(
                 format!("an XDP program of somebody else's is on {listen_on}: id {id}, name `{name}`"),
-                format!("`guideway backend up --attach tc` leaves it alone; `ip link set dev {listen_on} xdp off` ends it"),
+                format!(
+                    "`guideway backend up --attach tc` leaves it alone; to be rid of it, {}",
+                    there.remedy(listen_on)
+                ),
             ));
         }
         return findings;

@@ -10,6 +10,10 @@ use crate::times;
 /// Moves to the corner of the terminal and clears it from there: what stands above, in the history, stays.
 const REDRAW: &str = "\x1b[H\x1b[J";
 
+/// Whether lines that are longer than the terminal is wide go on in the next one; where not, they are cut.
+const CUT: &str = "\x1b[?7l";
+const WRAP: &str = "\x1b[?7h";
+
 /// The least and the most from one look to the next.
 pub(crate) const SHORTEST: Duration = Duration::from_millis(100);
 pub(crate) const LONGEST: Duration = Duration::from_secs(3_600);
@@ -55,9 +59,13 @@ pub(crate) fn forever(
     }
     loop {
         if screen.is_terminal() {
-            write!(screen, "{REDRAW}")?;
+            write!(screen, "{REDRAW}{CUT}")?;
         }
-        show(screen)?;
+        let shown = show(screen);
+        if screen.is_terminal() {
+            write!(screen, "{WRAP}")?;
+        }
+        shown?;
         screen.finish()?;
         std::thread::sleep(every);
     }

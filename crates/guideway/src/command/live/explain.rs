@@ -19,10 +19,10 @@ Example:
   guideway explain 198.51.100.7:51514 192.0.2.10:443 tcp")]
 pub(crate) struct Args {
     /// Where the flow comes from; an IPv6 address stands in brackets
-    #[arg(value_name = "SRC:PORT")]
+    #[arg(value_name = "SRC:PORT", value_parser = place)]
     source: SocketAddr,
     /// Where it goes to
-    #[arg(value_name = "DST:PORT")]
+    #[arg(value_name = "DST:PORT", value_parser = place)]
     destination: SocketAddr,
     /// Its protocol
     #[arg(value_enum)]
@@ -41,6 +41,10 @@ pub(crate) struct Args {
 enum Protocol {
     Tcp,
     Udp,
+}
+
+fn place(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "it has to be ADDRESS:PORT, as 192.0.2.10:443 or [2001:db8::10]:443")
 }
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {

@@ -224,5 +224,9 @@ pub(crate) fn slots(table: &Table, screen: &mut Screen) -> Result<(), Failure> {
         ]);
     }
     columns.write(screen)?;
+    let shown = table.slots.len();
+    if (shown as u64) < u64::from(table.size) {
+        writeln!(screen, "{shown} of {} slots; --from and --limit show others", table.size)?;
+    }
     Ok(())
 }
