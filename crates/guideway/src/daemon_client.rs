@@ -43,6 +43,11 @@ impl DaemonArgs {
         self.ask("GET", path, &[], None)
     }
 
+    /// Reads something, in this time at most.
+    pub(crate) fn get_within(&self, path: &str, patience: Duration) -> Result<Answer, Failure> {
+        self.ask_within(patience, "GET", path, &[], None)
+    }
+
     /// Reads something in the form of a media type.
     pub(crate) fn get_as(&self, path: &str, media_type: &str) -> Result<Answer, Failure> {
         self.ask("GET", path, &[], Some(("Accept", media_type)))
@@ -66,9 +71,22 @@ impl DaemonArgs {
         body: &[u8],
         header: Option<(&str, &str)>,
     ) -> Result<Answer, Failure> {
+        self.ask_within(PATIENCE, method, path, body, header)
+    }
+
+    fn ask_within(
+        &self,
+        patience: Duration,
+        method: &str,
+        path: &str,
+        body: &[u8],
+        header: Option<(&str, &str)>,
+    ) -> Result<Answer, Failure> {
         let unreachable = |error: io::Error| unreachable(&self.socket, &error);
         let mut stream = UnixStream::connect(&self.socket).map_err(unreachable)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(unreachable)?;
+        // The system takes no time for none at all.
+        let patience = patience.clamp(Duration::from_millis(1), PATIENCE);
+        stream.set_read_timeout(Some(patience)).map_err(unreachable)?;
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: guideway\r\nConnection: close\r\n");
         if let Some((name, value)) = header {
             head += &format!("{name}: {value}\r\n");
@@ -84,14 +102,20 @@ impl DaemonArgs {
             .and_then(|()| stream.take(MAX_ANSWER).read_to_end(&mut answer))
             .map_err(unreachable)?;
         let (status, answer) = parse(&answer).ok_or_else(|| {
-            Failure::failed(format!("what listens at {} is no guideway", self.socket.display()))
+            let socket = self.socket.display();
+            if answer.is_empty() || answer.starts_with(b"HTTP/1.") {
+                return Failure::Unreachable(format!(
+                    "the daemon at {socket} ended in the middle of its answer"
+                ));
+            }
+            Failure::failed(format!("what listens at {socket} is no guideway"))
         })?;
         if (200..300).contains(&status) {
             return Ok(answer);
         }
         Err(match serde_json::from_slice::<Problem>(&answer.body) {
             // Problems of a configuration begin with the word that this one will begin with.
-            Ok(problem) if problem.kind == "ending" => Failure::Unreachable(problem.detail),
+            Ok(problem) if status == 503 => Failure::Unreachable(problem.detail),
             Ok(problem) => Failure::failed(problem.detail.strip_prefix("error: ").unwrap_or(&problem.detail)),
             Err(_) => Failure::failed(format!("the daemon answered with status {status}")),
         })

@@ -176,8 +176,9 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
             }
             told = now;
         }
-        std::thread::sleep(LOOK_EVERY);
-        match daemon.get(&path(which, "")) {
+        let left = || args.timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(since.elapsed()));
+        std::thread::sleep(LOOK_EVERY.min(left()));
+        match daemon.get_within(&path(which, ""), left()) {
             Ok(now) => (answer, away_since) = (now.value()?, None),
             Err(Failure::Unreachable(_))
                 if away_since.get_or_insert_with(Instant::now).elapsed() < AWAY_AT_MOST => {}
