@@ -407,8 +407,8 @@ fn a_foreign_program_is_named_and_left_alone() {
     let before = (host.programs(), host.addresses());
     for hook in ["native", "generic", "auto"] {
         let refused = host.expect(1, &up(&format!("--attach {hook}")));
-        assert!(refused.contains("another XDP program is attached to `net0`"), "{hook}: {refused}");
-        assert!(refused.contains("`decap_xdp`"), "{refused}");
+        assert!(refused.contains("has its program at `net0`"), "{hook}: {refused}");
+        assert!(refused.contains("`guideway backend down --bpffs` with its directory"), "{refused}");
     }
     assert_eq!((host.programs(), host.addresses()), before);
     host.has_no_leftovers();

@@ -29,11 +29,10 @@ What is measured, for many services and for one service with many backends:
   load      from the start of the process until its tables are committed, and until every backend is in use
   apply     from a configuration with a change of every service until it is committed and the answer is there
   verdict   from the event that a backend's checks changed their mind to the event that its table is committed
-  idle      processor time of the process over a while, as a part of one core, with checks and without any; beside it what as
-            many connections take a loop that does nothing else (the backends' part of a connection is in both: over a veth
-            pair it is done for whoever sends); and resident memory
-and for many ports of one address: a backend of all of them drained and taken back, or removed and added again, a step
-each.
+  idle      processor time of the process over a while, as a part of one core, with checks and without any; beside it what as \
+many connections take a loop that does nothing else (the backends' part of a connection is in both: over a veth pair it \
+is done for whoever sends); and resident memory
+and for many ports of one address: a backend of all of them drained and taken back, or removed and added again, a step each.
 
 Examples:
   sudo guideway bench daemon
