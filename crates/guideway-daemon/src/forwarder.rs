@@ -105,7 +105,9 @@ impl Loaded {
                 let is_held = |error: &guideway_xdp::Error| matches!(error, guideway_xdp::Error::Held { .. });
                 let hold = patience.take(is_held, || pins.hold())?;
                 let taken_over = pins.is_taken();
-                let balancer = Balancer::load_pinned(&limits, random_key()?, &pins)?;
+                let balancer = Balancer::load_pinned(&limits, random_key()?, &pins);
+                // Who may not load programs leaves no directory behind.
+                let balancer = balancer.inspect_err(|_| pins.leave())?;
                 let plane = Plane::Kernel(Arc::new(balancer));
                 Ok(Self { plane, pins: Some((pins, hold, *mode)), interfaces, taken_over })
             }

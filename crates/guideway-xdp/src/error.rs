@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::occupant::holding_link;
+use crate::ownership::Exposed;
 
 /// An error of the kernel side.
 #[derive(Debug, Error)]
@@ -158,6 +159,9 @@ pub enum Error {
         /// The process, where the kernel tells.
         process: Option<u32>,
     },
+    /// A directory of pins that others can change.
+    #[error("{0}")]
+    Exposed(Exposed),
     /// Something below the pin directory.
     #[error("{path}: {reason}", path = path.display())]
     Pin {

@@ -35,6 +35,7 @@ pub mod memory;
 mod namespace;
 pub mod object;
 pub mod occupant;
+pub mod ownership;
 pub mod peer;
 pub mod pins;
 pub mod preflight;

@@ -16,6 +16,7 @@ use guideway_forward::record::LAYOUT_VERSION;
 
 use crate::attach::Mode;
 use crate::error::Error;
+use crate::ownership;
 use crate::sever::sever;
 use crate::whereabouts;
 
@@ -33,20 +34,19 @@ impl Pins {
     ///
     /// # Errors
     /// [`Error::Pin`] when it cannot be made, when `root` is in no BPF file system, or when a program of another layout
-    /// still forwards from there.
+    /// still forwards from there; [`Error::Exposed`] when others can change it.
     pub fn new(root: &Path) -> Result<Pins, Error> {
         let wrong = |reason: String| Error::Pin { path: root.to_path_buf(), reason };
-        let directory = root.join(format!("v{LAYOUT_VERSION}"));
-        fs::create_dir_all(&directory)
-            .map_err(|error| wrong(format!("making it failed: {error}; {MOUNT}")))?;
-        let kind = rustix::fs::statfs(root).map_err(|error| wrong(error.to_string()))?;
-        if kind.f_type as u64 != BPF_FS_MAGIC {
-            // Nothing of this is to stay in an ordinary file system; it holds nothing yet.
-            let _ = fs::remove_dir(&directory);
+        if !ownership::is_in_bpf(root).map_err(|error| wrong(error.to_string()))? {
             return Err(wrong(format!("it is in no BPF file system; {MOUNT}")));
         }
-        refuse_others(root)?;
-        Ok(Pins { directory })
+        let pins = Pins { directory: layout_below(root) };
+        ownership::check(&pins.directory)?;
+        if root.is_dir() {
+            refuse_others(root)?;
+        }
+        pins.make()?;
+        Ok(pins)
     }
 
     /// The directory of this layout below `root`, if it is there; nothing is made.
@@ -57,8 +57,9 @@ impl Pins {
         if !root.is_dir() {
             return Ok(None);
         }
+        let directory = layout_below(root);
+        ownership::check(&directory)?;
         refuse_others(root)?;
-        let directory = root.join(format!("v{LAYOUT_VERSION}"));
         Ok(directory.is_dir().then_some(Pins { directory }))
     }
 
@@ -87,10 +88,14 @@ impl Pins {
 
     /// Makes the directory where it is not there, or not any more.
     pub(crate) fn make(&self) -> Result<(), Error> {
-        fs::create_dir_all(&self.directory).map_err(|error| Error::Pin {
-            path: self.directory.clone(),
-            reason: format!("making it failed: {error}; {MOUNT}"),
-        })
+        ownership::make(&self.directory)
+    }
+
+    /// Takes the directory away where nothing is in it: for one that was made for what then failed.
+    pub fn leave(&self) {
+        if fs::remove_dir(&self.directory).is_ok() {
+            let _ = self.directory.parent().map(fs::remove_dir);
+        }
     }
 
     /// The pin of a map.
@@ -173,9 +178,12 @@ impl Pins {
     }
 }
 
-pub(crate) const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
+/// Where this layout's pins lie below `root`.
+pub(crate) fn layout_below(root: &Path) -> PathBuf {
+    root.join(format!("v{LAYOUT_VERSION}"))
+}
 
-const MOUNT: &str = "mount one with `mount -t bpf bpf /sys/fs/bpf`, or give another directory; \
+const MOUNT: &str = "mount one with `mount -t bpf -o mode=0700 bpf /sys/fs/bpf`, or give another directory; \
                      `ip netns exec` hides the host's, `nsenter --net=/run/netns/NAME` does not";
 
 /// The modes in the names of links' pins.

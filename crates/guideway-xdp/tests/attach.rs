@@ -148,7 +148,49 @@ fn pins_in_an_ordinary_file_system_are_refused() {
     let root = std::env::temp_dir().join(format!("guideway-no-bpf-{}", std::process::id()));
     let error = Pins::new(&root).unwrap_err().to_string();
     assert!(error.contains("mount -t bpf"), "{error}");
-    std::fs::remove_dir_all(&root).unwrap();
+    assert!(!root.exists(), "nothing is made");
+}
+
+#[test]
+fn directories_of_pins_that_others_can_change_are_refused() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    let mode = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    apart(move |mounted| {
+        let root = mounted.join("guideway");
+        mode(&mounted, 0o1777);
+        let pins = Pins::new(&root).unwrap();
+        let layout = root.join(format!("v{LAYOUT_VERSION}"));
+        for made in [&root, &layout] {
+            assert_eq!(std::fs::metadata(made).unwrap().mode() & 0o7777, 0o700);
+        }
+        let refused = |path: &Path, what: &str| {
+            let errors = [Pins::new(&root).map(drop), Pins::find(&root).map(drop), pins.hold().map(drop)];
+            for error in errors.map(Result::unwrap_err) {
+                assert!(matches!(error, Error::Exposed(_)), "{error}");
+                let text = error.to_string();
+                assert!(text.contains(&format!("{} {what}", path.display())), "{text}");
+                assert!(text.contains(&format!("chown root {}", path.display())), "what to do: {text}");
+            }
+        };
+        for path in [&root, &layout] {
+            chown(path, Some(65_534), None).unwrap();
+            refused(path, "belongs to user 65534");
+            chown(path, Some(0), None).unwrap();
+            mode(path, 0o770);
+            refused(path, "can be written to by others (mode 0770)");
+            mode(path, 0o755);
+        }
+        mode(&layout, 0o1777);
+        refused(&layout, "can be written to by others");
+        mode(&layout, 0o700);
+        mode(&mounted, 0o777);
+        refused(&mounted, "can be written to by others");
+        mode(&mounted, 0o1777);
+        Pins::new(&root).unwrap().leave();
+        assert!(!root.exists(), "an empty one is not left behind");
+    });
 }
 
 /// The pin of the loopback interface's link.

@@ -5,6 +5,7 @@ use std::path::Path;
 use rustix::process::{Resource, getrlimit};
 
 use super::{Finding, Subject};
+use crate::{ownership, pins};
 
 /// Capabilities by their bits (linux/capability.h).
 const CAPABILITIES: [(u32, &str, &str); 3] = [
@@ -28,6 +29,7 @@ pub(super) fn examine(pins: &Path) -> Vec<Finding> {
     let mut findings = vec![kernel(&release, version)];
     findings.extend(capabilities(&std::fs::read_to_string("/proc/self/status").unwrap_or_default()));
     findings.push(file_system(pins));
+    findings.extend(exposed(pins));
     findings.extend(locked_memory(version));
     findings.extend(jit(&std::fs::read_to_string("/proc/sys/net/core/bpf_jit_enable").unwrap_or_default()));
     findings
@@ -74,17 +76,24 @@ fn capabilities(status: &str) -> Vec<Finding> {
 }
 
 fn file_system(pins: &Path) -> Finding {
-    let root = pins.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
-    match rustix::fs::statfs(root) {
-        Ok(kind) if kind.f_type as u64 == crate::pins::BPF_FS_MAGIC => {
-            Finding::ok(Subject::Host, format!("{} is in a BPF file system", pins.display()))
-        }
+    match ownership::is_in_bpf(pins) {
+        Ok(true) => Finding::ok(Subject::Host, format!("{} is in a BPF file system", pins.display())),
         _ => Finding::fail(
             Subject::Host,
             format!("{} is in no BPF file system: programs would end with their process", pins.display()),
-            "mount -t bpf bpf /sys/fs/bpf",
+            MOUNT,
         ),
     }
+}
+
+/// For root alone: the usual mode lets everybody make directories there.
+const MOUNT: &str = "mount -t bpf -o mode=0700 bpf /sys/fs/bpf";
+
+/// Whether others can change the directories of pins that are there.
+fn exposed(root: &Path) -> Option<Finding> {
+    // What cannot be looked at is told by whoever opens it.
+    let exposed = ownership::exposed(&pins::layout_below(root)).ok().flatten()?;
+    Some(Finding::fail(Subject::Host, exposed.cause(), exposed.remedy()))
 }
 
 fn locked_memory(version: (u32, u32)) -> Option<Finding> {
@@ -141,7 +150,7 @@ mod tests {
     fn an_ordinary_directory_keeps_no_programs() {
         let finding = file_system(Path::new("/proc/nothing/here"));
         assert_eq!(finding.grade, Grade::Fail);
-        assert_eq!(finding.remedy.as_deref(), Some("mount -t bpf bpf /sys/fs/bpf"));
+        assert_eq!(finding.remedy.as_deref(), Some(MOUNT));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use guideway_control::counted;
 use guideway_forward::tunnel_end::{EndOutcome, Role};
 use guideway_xdp::end::{self, Decapsulator};
 use guideway_xdp::occupant::{Occupant, occupant};
+use guideway_xdp::ownership::exposed;
 use serde::Serialize;
 
 use super::host::Host;
@@ -194,6 +195,9 @@ fn settings(listen_on: &str) -> Result<Vec<Finding>, Failure> {
 
 /// `expected`: `up` has put a decapsulator there.
 fn programs(pins: &Path, host: &Host, listen_on: &str, expected: bool) -> Vec<Finding> {
+    if let Ok(Some(exposed)) = exposed(pins) {
+        return vec![Finding::fail(exposed.cause(), exposed.remedy())];
+    }
     let hook = match end::attached(pins, listen_on) {
         Ok(hook) => hook,
         // The cause names the remedy.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
+use guideway_xdp::ownership;
 
 use super::record::Record;
 use crate::failure::Failure;
@@ -55,26 +55,20 @@ pub(crate) fn pins_below(bpffs: &Path) -> PathBuf {
 /// Makes the directory of pins, and those above it, where they are in a BPF file system.
 pub(crate) fn make_pins(bpffs: &Path) -> Result<PathBuf, Failure> {
     let at = bpffs.display();
-    let there = bpffs.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
-    let kind = statfs(there)
-        .map_err(|error| Failure::failed(format_args!("can't look at {at} (--bpffs): {}", error.desc())))?;
-    if kind.filesystem_type() != BPF_FS_MAGIC {
+    let is_in_bpf = ownership::is_in_bpf(bpffs)
+        .map_err(|error| Failure::failed(format_args!("can't look at {at} (--bpffs): {error}")))?;
+    if !is_in_bpf {
         // In sysfs no directory can be made, and there is one to mount it at.
         let usual = Path::new("/sys/fs/bpf");
         let mount_at = if bpffs.starts_with(usual) { usual } else { bpffs };
         let make = if mount_at.exists() { String::new() } else { format!("mkdir -p {at} && ") };
         let mount_at = mount_at.display();
         return Err(Failure::failed(format_args!(
-            "{at} is in no BPF file system; mount one (`{make}mount -t bpf bpf {mount_at}`) or name another (--bpffs); \
+            "{at} is in no BPF file system; mount one (`{make}mount -t bpf -o mode=0700 bpf {mount_at}`) or name another (--bpffs); \
              `ip netns exec` hides the host's, `nsenter --net=/run/netns/NAME` does not"
         )));
     }
     let pins = pins_below(bpffs);
-    std::fs::create_dir_all(&pins).map_err(|error| cannot_make(&pins, &error))?;
+    ownership::make(&pins).map_err(Failure::failed)?;
     Ok(pins)
-}
-
-fn cannot_make(path: &Path, error: &std::io::Error) -> Failure {
-    let root = if error.kind() == std::io::ErrorKind::PermissionDenied { "; this needs root" } else { "" };
-    Failure::failed(format_args!("can't make {}: {error}{root}", path.display()))
 }
