@@ -73,7 +73,7 @@ impl Shell<'_> {
     /// Remembers the configuration in force for restarts, and the one before it for going back; why the files do not.
     fn remember(&mut self, before: &Source) -> Option<String> {
         let now = SystemTime::now();
-        self.kept.take(LastGood::new(&self.source, now), LastGood::new(before, now));
+        self.kept.take(LastGood::new(&self.source, self.core.about.taken_at), LastGood::new(before, now));
         self.kept.save(&self.store, &mut self.core, Instant::now())
     }
 

@@ -125,7 +125,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
         core.journal.note(grade, Kind::Daemon, text);
     }
     let last = last_good.filter(|_| stale.is_some());
-    let last = last.unwrap_or_else(|| LastGood::new(&source, SystemTime::now()));
+    let last = last.unwrap_or_else(|| LastGood::new(&source, core.about.taken_at));
     let mut kept = Kept::new(last, stale.is_none(), history);
     // A disk that is full stops no start: it is told, and written as soon as it can be.
     kept.save(&store, &mut core, now);
