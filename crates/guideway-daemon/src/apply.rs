@@ -15,7 +15,7 @@ use crate::audit::Request;
 use crate::core::Refused;
 use crate::journal::{Grade, Kind};
 use crate::shell::{Reload, Shell, Trial};
-use crate::store::LastGood;
+use crate::store::{LastGood, as_kept};
 
 /// When taking back a trial failed, it is tried again so much later.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
@@ -36,7 +36,7 @@ impl Shell<'_> {
         self.follower.follow(self.core.backends());
         self.taken += 1;
         self.source = source;
-        let now = SystemTime::now();
+        let now = as_kept(SystemTime::now());
         self.core.about.taken_at = now;
         self.core.about.config.source = self.source.name().to_owned();
         self.core.about.config.taken_at = stamp(now);

@@ -23,7 +23,7 @@ use crate::kept::Kept;
 use crate::limits;
 use crate::options::Options;
 use crate::patience::Patience;
-use crate::store::{History, LastGood, Store};
+use crate::store::{History, LastGood, Store, as_kept};
 use crate::tunnel_probes::TunnelProbes;
 
 /// A daemon that is ready to work.
@@ -142,7 +142,7 @@ fn about(
 ) -> About {
     let now = SystemTime::now();
     let of_before = last_good.filter(|before| stale.is_some() || before.text == source.text());
-    let taken_at = of_before.map_or(now, LastGood::taken_at);
+    let taken_at = of_before.map_or_else(|| as_kept(now), LastGood::taken_at);
     About {
         started_at: now,
         taken_at,

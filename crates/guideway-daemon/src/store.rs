@@ -102,11 +102,10 @@ impl State for LastGood {
 
 impl LastGood {
     pub(crate) fn new(source: &Source, taken: SystemTime) -> Self {
-        let since = taken.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             version: Self::VERSION,
             name: source.name().to_owned(),
-            taken_unix_seconds: since.as_secs(),
+            taken_unix_seconds: seconds(taken),
             text: source.text().to_owned(),
         }
     }
@@ -118,6 +117,15 @@ impl LastGood {
     pub(crate) fn source(&self) -> Source {
         Source::new(self.name.clone(), self.text.clone())
     }
+}
+
+/// A time as it is kept, in whole seconds: so it is the same after a restart.
+pub(crate) fn as_kept(at: SystemTime) -> SystemTime {
+    UNIX_EPOCH.checked_add(Duration::from_secs(seconds(at))).unwrap_or(UNIX_EPOCH)
+}
+
+fn seconds(at: SystemTime) -> u64 {
+    at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// The verdicts of a daemon that is gone, and how long ago they were written.

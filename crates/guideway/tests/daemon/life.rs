@@ -64,11 +64,19 @@ fn after_a_kill_verdicts_and_the_last_good_configuration_hold() {
     let daemon = bed.run();
     let answers = bed.answers(60);
     assert!(answers.len() == 2 && !answers.contains_key("be3"), "{answers:?}");
+    let since = || -> serde_json::Value {
+        let status = bed.command("status --json");
+        let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+        status["config"]["taken_at"].clone()
+    };
+    let taken_at = since();
+    assert!(taken_at.is_string(), "{taken_at}");
     daemon.kill().unwrap();
     bed.configure("[[service]]\nname = \"web\"\nwieght = 3\n");
     let daemon = bed.run();
     assert_eq!(times_said(&daemon, "the configuration that was taken last is used"), 1);
     assert!(times_said(&daemon, "wieght") > 0);
+    assert_eq!(since(), taken_at, "it is still the configuration of then");
     assert!(!bed.answers(60).is_empty());
     signal(&daemon, Signal::SIGINT);
     assert!(daemon.finish(LONG).unwrap().status.success());
