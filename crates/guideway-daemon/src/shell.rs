@@ -8,12 +8,9 @@ use guideway_control::config::{Config, Source};
 use guideway_control::counted;
 use guideway_control::health::probe::{Answers, Driver, Options as ProbeOptions};
 use guideway_control::neighbour::Follower;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::api;
-use crate::api::model::Reloaded;
 use crate::api::{Desk, Listeners, Order, Refusal, Reply, Work};
 use crate::audit::Request;
 use crate::core::{Core, Unsaved};
@@ -30,6 +27,13 @@ use crate::start::{self, Started};
 use crate::store::Store;
 use crate::tunnel_probes::TunnelProbes;
 use crate::watch::FileWatch;
+
+mod reload;
+mod signals;
+
+use reload::Reading;
+pub(crate) use reload::Reload;
+use signals::Signals;
 
 /// Verdicts are written so often at most; what operators say is written at once.
 const SAVE_HEALTH_EVERY: Duration = Duration::from_millis(100);
@@ -111,16 +115,6 @@ pub(crate) struct Trial {
     pub(crate) before: Source,
 }
 
-/// The configuration file, while another thread reads and checks it.
-struct Reading {
-    by: Reload,
-    /// Who waits for what comes of it.
-    waits: Option<(Reply<Reloaded>, Request)>,
-    /// Configurations that had been taken when it began.
-    taken: u64,
-    file: JoinHandle<Result<(Source, Config), RunError>>,
-}
-
 /// Why the loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
@@ -139,32 +133,6 @@ enum Woken {
     Reload(Reload),
     Read(Result<(Source, Config), RunError>),
     Asked(Asked, &'static str),
-}
-
-/// Who wants the configuration read again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reload {
-    File,
-    Signal,
-    Api,
-}
-
-impl Reload {
-    const fn why(self) -> &'static str {
-        match self {
-            Self::File => "the file was written",
-            Self::Signal => "SIGHUP",
-            Self::Api => "the API asked",
-        }
-    }
-
-    const fn who(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::Signal => "SIGHUP",
-            Self::Api => "API",
-        }
-    }
 }
 
 impl<'a> Shell<'a> {
@@ -416,61 +384,6 @@ impl<'a> Shell<'a> {
         self.core.audit.note(request, refused, revision);
     }
 
-    /// Has the configuration file read again, on a thread of its own: a large one takes a while, and verdicts do not wait.
-    fn read_file(&mut self, by: Reload, waits: Option<(Reply<Reloaded>, Request)>) {
-        self.manager.reloading();
-        let path = self.options.config.clone();
-        let file = tokio::task::spawn_blocking(move || start::read(&path));
-        self.readings.push_back(Reading { by, waits, taken: self.taken, file });
-    }
-
-    /// Takes what came of reading the file.
-    fn end_reading(&mut self, read: Result<(Source, Config), RunError>) {
-        let Some(Reading { by, waits, taken, .. }) = self.readings.pop_front() else { return };
-        if taken != self.taken {
-            // Another configuration was taken meanwhile, and perhaps written there: what was read may be older.
-            return self.read_file(by, waits);
-        }
-        let who = waits.as_ref().map_or(by.who(), |(_, request)| &request.who).to_owned();
-        self.core.journal.act_for(Some(&who));
-        let result = self.reload(by, read);
-        match waits {
-            Some((tell, request)) => {
-                self.followed(request, result.map(|changed| Reloaded { changed }), tell);
-            }
-            // The daemon writes the file as well: what changes nothing is nobody's change.
-            None if by == Reload::Signal || result != Ok(false) => {
-                let refused = result.err().map(|refusal| refusal.detail);
-                self.note_request(Request::new(by.who(), "reload"), refused.as_deref());
-            }
-            None => {}
-        }
-        self.core.journal.act_for(None);
-    }
-
-    /// Takes the file that was read; a bad one changes nothing. Whether there was anything new.
-    fn reload(&mut self, by: Reload, read: Result<(Source, Config), RunError>) -> Result<bool, Refusal> {
-        let why = by.why();
-        let taken = read.and_then(|(source, config)| Ok(self.take_file(source, config, by)?));
-        let result = taken.map_err(|error| match error {
-            RunError::Config(problems) => Refusal::bad_config(&problems),
-            error => Refusal::refused(error),
-        });
-        let (grade, text) = match &result {
-            Ok(false) => (Grade::Info, format!("{why}: {} is as it was", self.source.name())),
-            Ok(true) => (Grade::Info, format!("{why}: {} is in force", self.source.name())),
-            Err(refusal) => {
-                (Grade::Error, format!("{why}: {}\nthe configuration stays as it was", refusal.detail))
-            }
-        };
-        self.core.journal.note(grade, Kind::Config, text);
-        let config = &mut self.core.about.config;
-        config.last_reload_successful = result.is_ok();
-        config.last_reload_error = result.as_ref().err().map(|refusal| refusal.detail.clone());
-        self.manager.ready();
-        result
-    }
-
     /// Has the kernel wrap the probes of every mark as their tunnels are now.
     fn tell_prober(&mut self) {
         let Some(probes) = &mut self.probes else { return };
@@ -551,35 +464,6 @@ impl<'a> Shell<'a> {
         self.forwarder.end(on_exit)?;
         tracing::info!(received, unsent, "ended");
         Ok(())
-    }
-}
-
-/// The signals that the daemon heeds.
-struct Signals {
-    hangup: Signal,
-    terminate: Signal,
-    interrupt: Signal,
-    hand_over: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Self, RunError> {
-        let listen = |kind| signal(kind).map_err(RunError::system("listen for signals"));
-        Ok(Self {
-            hangup: listen(SignalKind::hangup())?,
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-            hand_over: listen(SignalKind::user_defined2())?,
-        })
-    }
-
-    async fn next(&mut self) -> Woken {
-        tokio::select! {
-            _ = self.terminate.recv() => Woken::Asked(Asked::End, "SIGTERM"),
-            _ = self.interrupt.recv() => Woken::Asked(Asked::End, "SIGINT"),
-            _ = self.hand_over.recv() => Woken::Asked(Asked::HandOver, "SIGUSR2"),
-            _ = self.hangup.recv() => Woken::Reload(Reload::Signal),
-        }
     }
 }
 
