@@ -25,6 +25,7 @@ mod records;
 mod region;
 mod remaining;
 mod service;
+mod services;
 mod shares;
 pub mod spec;
 mod table;
@@ -36,7 +37,7 @@ mod refusals;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use guideway_forward::record::ServiceId;
 use guideway_hash::hash::{self, NativeHasher, StableHasher};
@@ -56,13 +57,14 @@ use crate::engine::Engine;
 use living::Living;
 use region::{Region, Regions};
 use service::Held;
+use services::Services;
 use spec::{Admin, BackendSpec, Health, Listen, ServiceSpec, TableSizeSpec};
 
 /// Decides what a forwarder holds; the only writer of its state.
 #[derive(Debug)]
 pub struct Controller<E> {
     engine: E,
-    services: BTreeMap<String, Held>,
+    services: Services,
     /// Which service listens where.
     listening: HashMap<Listen, String>,
     slots: Regions,
@@ -102,7 +104,7 @@ impl<E: Engine> Controller<E> {
     pub fn new(engine: E) -> Self {
         let capacity = engine.capacity();
         Self {
-            services: BTreeMap::new(),
+            services: Services::default(),
             listening: HashMap::new(),
             slots: Regions::new(capacity.slots),
             places: Regions::new(capacity.backends),
@@ -301,7 +303,7 @@ impl<E: Engine> Controller<E> {
     /// The digest of what takes new flows: equal on every balancer that answers every new flow alike.
     pub fn digest(&self) -> String {
         let mut words = [0_u64; 2];
-        for (name, held) in &self.services {
+        for (name, held) in self.services.iter() {
             let mut places: Vec<_> = held.spec.listen.iter().map(Listen::to_string).collect();
             places.sort_unstable();
             let line = format!("{name} {} {}\n", places.join(" "), held.digest());

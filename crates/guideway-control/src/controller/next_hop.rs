@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use guideway_forward::record::backend::NextHop;
 
 use super::Controller;
+use super::service::Held;
 use crate::engine::Engine;
 
 impl<E: Engine> Controller<E> {
@@ -17,7 +18,13 @@ impl<E: Engine> Controller<E> {
     /// The same for many backends, in one walk over all services.
     pub fn set_next_hops(&mut self, next_hops: &HashMap<IpAddr, NextHop>) -> u32 {
         let mut places = 0;
-        for held in self.services.values_mut() {
+        let has = |held: &&Held| {
+            held.members.iter().flatten().any(|member| next_hops.contains_key(&member.spec.address))
+        };
+        let names: Vec<String> =
+            self.services.values().filter(has).map(|held| held.spec.name.clone()).collect();
+        for name in names {
+            let Some(held) = self.services.get_mut(&name) else { continue };
             for (local, member) in held.members.iter_mut().enumerate() {
                 let Some(member) = member else { continue };
                 let Some(&next_hop) = next_hops.get(&member.spec.address) else { continue };

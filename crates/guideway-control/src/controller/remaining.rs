@@ -47,7 +47,7 @@ impl<E: Engine> Controller<E> {
     /// The backends that were removed and whose index is not free yet: of a forwarder at work, nothing else tells their
     /// names.
     pub fn removed(&self) -> impl Iterator<Item = DrainKey> {
-        self.services.values().flat_map(|held| {
+        self.services.awake().flat_map(|held| {
             let members = held.members.iter().flatten().filter(|member| member.removed.is_some());
             members.map(|member| key(&held.spec.name, member))
         })
@@ -56,7 +56,7 @@ impl<E: Engine> Controller<E> {
     /// What still lives on each backend that drains. Reads the whole flow table, unless none drains.
     pub fn remaining(&self) -> Vec<Remaining> {
         let mut list = Vec::new();
-        for held in self.services.values() {
+        for held in self.services.awake() {
             for (local, member) in held.members.iter().enumerate() {
                 let Some(member) = member else { continue };
                 if member.state(false) == BackendState::Draining {

@@ -2,6 +2,7 @@
 
 mod leaving;
 mod resize;
+mod resting;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -80,8 +81,19 @@ fn pass_seconds(controller: &mut Controller<Arc<Memory>>, seconds: u32) -> Ticke
 }
 
 fn remember(controller: &Controller<Arc<Memory>>, place: usize, slot: u32, backend: u16, class: Class) {
+    remember_of(controller, "web", place, slot, backend, class);
+}
+
+fn remember_of(
+    controller: &Controller<Arc<Memory>>,
+    service: &str,
+    place: usize,
+    slot: u32,
+    backend: u16,
+    class: Class,
+) {
     let entry = &controller.engine().flows()[place].entries[0];
-    let id = controller.service_id("web").unwrap();
+    let id = controller.service_id(service).unwrap();
     let now = controller.engine().now_seconds();
     entry.info.store(Info::new(now, id, slot).0, std::sync::atomic::Ordering::Relaxed);
     entry

@@ -69,19 +69,21 @@ impl<E: Engine> Controller<E> {
     pub fn tick(&mut self) -> Ticked {
         let mut ticked = Ticked::default();
         let now = self.engine.now_seconds();
-        for held in self.services.values_mut() {
+        self.services.wake(now);
+        self.services.for_each_awake(|held| {
             note_packets(&self.engine, held, now);
             end_grace(&self.engine, held, now);
-        }
+        });
         let idle = self.retired.is_empty() && self.narrowing.is_none() && !self.unpublished;
-        if idle && !self.services.values().any(|held| held.awaits_flows(now)) {
+        if idle && !self.services.awake().any(|held| held.awaits_flows(now)) {
+            self.services.rest();
             return ticked;
         }
         let census = sweep(&self.engine);
         ticked.swept = census.swept;
         let mut resizes = Vec::new();
         let mut republish = self.unpublished;
-        for held in self.services.values_mut() {
+        self.services.for_each_awake(|held| {
             let flows = census.flows.get(&held.id);
             if let Some((since, region)) = held.prior.as_ref().map(|prior| (prior.since, prior.region))
                 && now.saturating_sub(since) > held.idle_seconds() + MARGIN_SECONDS
@@ -100,7 +102,8 @@ impl<E: Engine> Controller<E> {
             let freed = free_members(&self.engine, held, &census.named, now);
             republish |= freed > 0;
             ticked.freed += freed;
-        }
+        });
+        self.services.rest();
         self.reclaim();
         if republish {
             // Server ids of backends that are gone: they do no harm until the next tick tries again.
@@ -153,6 +156,18 @@ impl<E: Engine> Controller<E> {
 }
 
 impl Held {
+    /// Whether every tick has to look at it.
+    pub(super) fn is_restless(&self) -> bool {
+        self.prior.is_some() || self.resize_waits || self.members.iter().flatten().any(Member::is_leaving)
+    }
+
+    /// The second in which time brings something to it, if nothing changes until then.
+    pub(super) fn due(&self) -> Option<u32> {
+        let grace = self.unsettled.grace_ends_at(self.spec.udp_idle_seconds);
+        let settles = self.unsettled.may_be_older_at(self.settles_after());
+        grace.into_iter().chain(settles).min()
+    }
+
     /// Whether anything can be due that depends on where flows are, so that they have to be looked at.
     fn awaits_flows(&self, now: u32) -> bool {
         self.prior.is_some()

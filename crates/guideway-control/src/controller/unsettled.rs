@@ -98,6 +98,17 @@ impl Unsettled {
         changed.map(|(slot, changed)| (slot as u32, self.seconds[usize::from(*changed) - 1]))
     }
 
+    /// The second from which on [`may_be_older`](Self::may_be_older); `None` where all have settled.
+    pub(crate) fn may_be_older_at(&self, than: u32) -> Option<u32> {
+        (self.many > 0).then(|| self.oldest.saturating_add(than).saturating_add(1))
+    }
+
+    /// The second in which [`end_grace`](Self::end_grace) has something to tell, if it ever has.
+    pub(crate) fn grace_ends_at(&self, longer_than: u32) -> Option<u32> {
+        let oldest = self.in_grace.iter().min()?;
+        Some(oldest.saturating_add(longer_than).saturating_add(1))
+    }
+
     /// Whether any change can have been longer ago than so many seconds.
     pub(crate) fn may_be_older(&self, than: u32, now: u32) -> bool {
         self.many > 0 && now.saturating_sub(self.oldest) > than
