@@ -68,7 +68,7 @@ fn all_mistakes_of_a_file_are_named_at_once() {
             "unknown encapsulation `ipip6`",
             "a table cannot have 65536 slots",
             "expected a time with its unit, found an integer",
-            "unknown key `wieght` in [[backend]]",
+            "unknown key `wieght` in [[service.backend]]",
             "unknown backend state `drain`",
         ]
     );
@@ -248,6 +248,75 @@ fn tables_of_the_wrong_kind_are_told_how_to_be_written() {
     assert!(only_problem("underlay = 3").2.contains("[underlay]"));
     assert!(problems("[service]\nname = \"web\"\n").iter().any(|(_, _, help)| help.contains("[[service]]")));
     only_problem("service = [3]");
+    assert_eq!(only_problem("[[backend]]\nname = \"be1\"").2, "write `[[service.backend]]`");
+}
+
+/// The example, one line at a time in another form; what the form makes of a line must be its only problem.
+fn each_line_of_the_example(slip: impl Fn(&str) -> Option<String>) {
+    let mut tried = 0;
+    for (index, line) in EXAMPLE.lines().enumerate() {
+        let Some(wrong) = slip(line) else { continue };
+        let mut lines: Vec<&str> = EXAMPLE.lines().collect();
+        lines[index] = &wrong;
+        let text = lines.join("\n");
+        let problems = parse(&text).expect_err(&wrong);
+        let places: Vec<usize> = problems.records().iter().map(|record| record.line).collect();
+        assert_eq!(places, [index + 1], "{problems}");
+        tried += 1;
+    }
+    assert!(tried > 0);
+}
+
+/// Key and value of a line that has them.
+fn setting(line: &str) -> Option<(&str, &str)> {
+    line.split_once(" = ").filter(|(key, _)| !key.starts_with(['#', ' ']))
+}
+
+/// A word with a slip of the fingers: its two letters in the middle change places.
+fn slipped(word: &str) -> String {
+    let mut letters: Vec<char> = word.chars().collect();
+    let middle = (1..letters.len() - 1).find(|&at| letters[at] != letters[at + 1]).unwrap_or(0);
+    letters.swap(middle, middle + 1);
+    letters.into_iter().collect()
+}
+
+#[test]
+fn a_wrong_key_is_one_problem_and_not_its_consequences() {
+    each_line_of_the_example(|line| {
+        let (key, value) = setting(line)?;
+        Some(format!("{} = {value}", slipped(key)))
+    });
+}
+
+#[test]
+fn a_wrong_value_is_one_problem_and_not_its_consequences() {
+    each_line_of_the_example(|line| {
+        let (key, value) = setting(line)?;
+        (value != "[").then(|| format!("{key} = 1979-05-27"))
+    });
+}
+
+#[test]
+fn a_wrong_heading_is_one_problem_and_not_its_consequences() {
+    each_line_of_the_example(|line| {
+        let name = line.strip_prefix('[')?.trim_matches(['[', ']']);
+        let last = name.rsplit('.').next()?;
+        Some(line.replace(last, &slipped(last)))
+    });
+    assert_eq!(
+        only_problem(&EXAMPLE.replace("[underlay]", "[[underlay]]")).2,
+        "write one `[underlay]`, with one pair of brackets"
+    );
+}
+
+#[test]
+fn an_empty_file_is_refused_and_one_with_a_comment_is_not() {
+    for empty in ["", "\n \n"] {
+        let (line, message, help) = only_problem(empty);
+        assert_eq!((line, message.as_str()), (1, "the file is empty"));
+        assert!(help.contains("write a comment into it"), "{help}");
+    }
+    assert!(parse("# no services yet").unwrap().services.is_empty());
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Why the daemon does not start, or ends.
 
-use std::path::PathBuf;
-
 use guideway_control::config::{LoadError, Problems};
 use guideway_control::controller::AdoptError;
 use guideway_control::health::probe::SetUpError;
@@ -19,14 +17,6 @@ pub enum RunError {
     /// The configuration cannot be read, and there is none of before.
     #[error(transparent)]
     Unreadable(#[from] LoadError),
-    /// The configuration is empty, as of a file that is being written or was cut, and there is none of before.
-    #[error(
-        "{} is empty, which would take every service away: if that is meant, write a comment into it", path.display()
-    )]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
     /// The configuration has problems, and there is none of before.
     #[error(transparent)]
     Config(Box<Problems>),

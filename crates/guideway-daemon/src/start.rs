@@ -218,9 +218,6 @@ fn configuration(
 /// Reads and checks a file.
 pub(crate) fn read(path: &Path) -> Result<(Source, Config), RunError> {
     let source = config::load(path)?;
-    if source.text().trim().is_empty() {
-        return Err(RunError::Empty { path: path.to_owned() });
-    }
     match config::parse(&source) {
         Ok(config) => Ok((source, config)),
         Err(problems) => Err(RunError::Config(Box::new(problems))),

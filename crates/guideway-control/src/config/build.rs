@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
@@ -10,7 +10,7 @@ use super::build_service::ServiceBuilder;
 use super::model::{Config, MAX_SERVICES, Service, Underlay};
 use super::problem::{Problem, nearest, one_of};
 use super::raw::{RawBackend, RawConfig, RawPool, RawSettings, RawUnderlay};
-use super::reader::At;
+use super::reader::{At, Field};
 use super::source::Span;
 use super::value::{Bounded, MacAddr};
 use super::words::Protocol;
@@ -58,6 +58,8 @@ pub(super) fn build(raw: RawConfig, problems: &mut Vec<Problem>) -> Config {
                 }
                 match pools.get(pool.value.0.as_str()) {
                     Some(pool) => Some(pool.backend.as_slice()),
+                    // It may be the one whose name could not be read.
+                    None if raw.pool.iter().any(|pool| pool.value.name.is_none()) => None,
                     None => {
                         let known = pools.keys().copied();
                         let help = match nearest(&pool.value.0, known) {
@@ -88,7 +90,10 @@ pub(super) fn build(raw: RawConfig, problems: &mut Vec<Problem>) -> Config {
             shared: service.value.pool.is_some(),
         };
         let (built, places) = builder.build(problems);
-        listeners.add(&built, &places, problems);
+        // A protocol or port that is missing was reported; whose place the service takes is not known without.
+        if service.value.protocol.is_some() && service.value.port.is_some() {
+            listeners.add(&built, &places, problems);
+        }
         next_hops.add(backends.unwrap_or_default(), problems);
         services.push(built);
     }
@@ -119,8 +124,8 @@ fn underlay(raw: Option<&RawUnderlay>, problems: &mut Vec<Problem>) -> Underlay 
     let mtu = raw.and_then(|raw| raw.mtu.as_ref()).map_or(DEFAULT_MTU, |mtu| mtu.value.0);
     Underlay {
         mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
-        source_v4: raw.and_then(|raw| raw.source_v4.as_ref()).map(|at| at.value),
-        source_v6: raw.and_then(|raw| raw.source_v6.as_ref()).map(|at| at.value),
+        source_v4: raw.and_then(|raw| source(&raw.source_v4, Ipv4Addr::UNSPECIFIED)),
+        source_v6: raw.and_then(|raw| source(&raw.source_v6, Ipv6Addr::UNSPECIFIED)),
         mac: raw.and_then(|raw| raw.mac.as_ref()).map_or(DEFAULT_MAC, |at| at.value),
         mac_is_set: raw.is_some_and(|raw| raw.mac.is_some()),
         next_hop_mac_is_set: raw.is_some_and(|raw| raw.next_hop_mac.is_some()),
@@ -128,6 +133,11 @@ fn underlay(raw: Option<&RawUnderlay>, problems: &mut Vec<Problem>) -> Underlay 
             .and_then(|raw| raw.next_hop_mac.as_ref())
             .map_or(DEFAULT_NEXT_HOP_MAC, |at| at.value),
     }
+}
+
+/// One that cannot be read is there all the same: tunnels do not lack it.
+fn source<T: Copy>(written: &Field<T>, stand_in: T) -> Option<T> {
+    written.as_ref().map(|at| at.value).or(written.is_unreadable().then_some(stand_in))
 }
 
 fn check_source(source: IpAddr, span: &Span, broadcast: bool, problems: &mut Vec<Problem>) {

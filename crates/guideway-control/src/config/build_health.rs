@@ -19,7 +19,7 @@ const DEFAULT_FALL: u64 = 3;
 pub(super) fn build(
     raw: &At<RawHealth>,
     own: bool,
-    ports: &Ports,
+    ports: Option<&Ports>,
     service: &Span,
     problems: &mut Vec<Problem>,
 ) -> Option<Health> {
@@ -30,13 +30,14 @@ pub(super) fn build(
     let kind = health.kind.as_ref()?.value;
     let written = health.port.as_ref().and_then(|port| u16::try_from(port.value.0).ok());
     let port = written.or(match ports {
-        Ports::List(list) => match list.as_slice() {
+        Some(Ports::List(list)) => match list.as_slice() {
             [one] => Some(*one),
             _ => None,
         },
-        Ports::Any => None,
+        Some(Ports::Any) | None => None,
     });
-    if port.is_none() && kind != HealthKind::Exec {
+    let is_known = ports.is_some() && !health.port.is_unreadable();
+    if port.is_none() && is_known && kind != HealthKind::Exec {
         let place = if own { &raw.span } else { service };
         problems.push(
             Problem::new(place.clone(), "a check of a service with many ports must say which one it asks")
@@ -88,6 +89,7 @@ fn timeout(health: &RawHealth) -> Duration {
 pub(super) fn check(raw: &At<RawHealth>, problems: &mut Vec<Problem>) {
     let health = &raw.value;
     if let (Some(timeout), interval) = (&health.timeout, health.interval.as_ref())
+        && !health.interval.is_unreadable()
         && timeout.value.0 > interval.map_or(DEFAULT_INTERVAL, |at| at.value.0)
     {
         let mut problem = Problem::new(timeout.span.clone(), "a check may not take longer than the interval")
@@ -123,10 +125,11 @@ pub(super) fn check(raw: &At<RawHealth>, problems: &mut Vec<Problem>) {
     }
     match kind.value {
         HealthKind::Exec => {
-            if health
-                .command
-                .as_ref()
-                .is_none_or(|command| command.value.first().is_none_or(String::is_empty))
+            if !health.command.is_unreadable()
+                && health
+                    .command
+                    .as_ref()
+                    .is_none_or(|command| command.value.first().is_none_or(String::is_empty))
             {
                 problems.push(
                     Problem::new(kind.span.clone(), "an `exec` check needs a program")

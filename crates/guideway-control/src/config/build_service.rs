@@ -52,7 +52,7 @@ impl ServiceBuilder<'_> {
         let (vips, vip_places) = self.vips(problems);
         let ports = self.ports(problems);
         let quic = self.raw.quic.as_ref().and_then(|quic| self.quic(quic, protocol, problems));
-        let backends = self.backends(&ports, quic, problems);
+        let backends = self.backends(ports.as_ref(), quic, problems);
         let (table_size, table_size_auto) = self.table_size(&backends, problems);
         let idle = match protocol {
             Protocol::Tcp => {
@@ -64,12 +64,12 @@ impl ServiceBuilder<'_> {
         };
         let health = own.health.as_ref().or(self.defaults.health.as_ref());
         let health = health.and_then(|health| {
-            build_health::build(health, own.health.is_some(), &ports, self.head, problems)
+            build_health::build(health, own.health.is_some(), ports.as_ref(), self.head, problems)
         });
         let service = Service {
             name: self.raw.name.as_ref().map(|at| at.value.0.clone()).unwrap_or_default(),
             vips,
-            ports: ports.clone(),
+            ports: ports.unwrap_or(Ports::Any),
             protocol,
             policy: self.pick(|settings| settings.policy.as_ref()).unwrap_or(Policy::Maglev),
             table_size,
@@ -78,7 +78,7 @@ impl ServiceBuilder<'_> {
             encapsulation: self
                 .pick(|settings| settings.encapsulation.as_ref())
                 .unwrap_or(Encapsulation::Ipip),
-            outer_source: self.pick(|settings| settings.outer_source.as_ref()).unwrap_or(OuterSource::Fixed),
+            outer_source: self.outer_source(),
             fragments: self.pick(|settings| settings.fragments.as_ref()).unwrap_or(Fragments::Cache),
             orphans: self.pick(|settings| settings.orphans.as_ref()).unwrap_or(Orphans::Reset),
             no_backend: self.pick(|settings| settings.no_backend.as_ref()).unwrap_or(NoBackend::Reject),
@@ -100,6 +100,15 @@ impl ServiceBuilder<'_> {
         }
         .run(problems);
         (service, vip_places)
+    }
+
+    /// Which range outer sources vary in depends on the encapsulation; where that cannot be read, they meet nobody's.
+    fn outer_source(&self) -> OuterSource {
+        let (own, default) = (&self.raw.settings.encapsulation, &self.defaults.encapsulation);
+        if own.is_unreadable() || own.as_ref().is_none() && default.is_unreadable() {
+            return OuterSource::Fixed;
+        }
+        self.pick(|settings| settings.outer_source.as_ref()).unwrap_or(OuterSource::Fixed)
     }
 
     /// The service's own setting, else the default one.
@@ -154,8 +163,9 @@ impl ServiceBuilder<'_> {
         )
     }
 
-    fn ports(&self, problems: &mut Vec<Problem>) -> Ports {
-        let written = self.raw.port.as_ref().map_or(&[][..], |ports| &ports.value.0);
+    /// `None` where they are missing or cannot be read, which was reported.
+    fn ports(&self, problems: &mut Vec<Problem>) -> Option<Ports> {
+        let written = &self.raw.port.as_ref()?.value.0;
         let mut seen: HashMap<u16, Span> = HashMap::new();
         let mut list = Vec::with_capacity(written.len());
         let mut any = None;
@@ -181,7 +191,7 @@ impl ServiceBuilder<'_> {
                     .help("leave the others out, or give them a service of their own: exact ports win over `any`"),
             );
         }
-        if any.is_some() || list.is_empty() { Ports::Any } else { Ports::List(list) }
+        Some(if any.is_some() { Ports::Any } else { Ports::List(list) })
     }
 
     fn quic(&self, quic: &At<RawQuic>, protocol: Protocol, problems: &mut Vec<Problem>) -> Option<Quic> {
@@ -210,7 +220,12 @@ impl ServiceBuilder<'_> {
         })
     }
 
-    fn backends(&self, ports: &Ports, quic: Option<Quic>, problems: &mut Vec<Problem>) -> Vec<Backend> {
+    fn backends(
+        &self,
+        ports: Option<&Ports>,
+        quic: Option<Quic>,
+        problems: &mut Vec<Problem>,
+    ) -> Vec<Backend> {
         if let Some(first_too_many) = self.backends.get(MAX_BACKENDS) {
             problems.push(
                 Problem::new(
@@ -224,7 +239,7 @@ impl ServiceBuilder<'_> {
         let mut built = Vec::with_capacity(self.backends.len());
         for backend in self.backends {
             let raw = &backend.value;
-            if let Some(port) = &raw.port {
+            if let (Some(port), Some(ports)) = (&raw.port, ports) {
                 check_port(port, ports, problems);
             }
             let server_id = raw.server_id.as_ref().and_then(|id| self.server_id(id, quic, problems));

@@ -70,6 +70,9 @@ const MAX_BYTES: u64 = 128 << 20;
 /// # Errors
 /// Every problem of the text.
 pub fn parse(source: &Source) -> Result<Config, Problems> {
+    if source.text().trim().is_empty() {
+        return Err(Problems::new(source.clone(), vec![empty()]));
+    }
     let mut problems = Vec::new();
     let raw = document(source, &mut problems)?;
     let config = build::build(raw, &mut problems);
@@ -122,21 +125,35 @@ pub enum LoadError {
     NotUtf8(#[from] NotUtf8),
 }
 
-/// The document as written. Where its syntax is broken nothing else is said: what a broken line meant is a guess.
+/// A file is empty while an editor writes it, or by a slip; that is no reason to take every service away.
+fn empty() -> Problem {
+    Problem::new(0..0, "the file is empty")
+        .label("nothing is said here")
+        .help("to run without any service, write a comment into it, such as `# no services yet`")
+}
+
+/// The document as written. Where its syntax or its outline is broken nothing else is said: what it meant is a guess.
 fn document<T: reader::FromSection>(source: &Source, problems: &mut Vec<Problem>) -> Result<T, Problems> {
     let (tree, errors) = DeTable::parse_recoverable(source.text());
     if !errors.is_empty() {
         let end = source.text().len();
-        let list = errors
-            .iter()
-            .map(|error| {
-                let span = error.span().unwrap_or(end..end);
-                Problem::new(span, format!("not TOML: {}", error.message())).label("here")
-            })
-            .collect();
-        return Err(Problems::new(source.clone(), list));
+        let wrong_headings = reader::read_document::<T>(&tree, &mut Vec::new()).wrong_headings;
+        // What stands below a wrong heading is a second time in the table before it, for TOML.
+        let is_consequence = |error: &&toml::de::Error| {
+            !wrong_headings.is_empty() && error.message().starts_with("duplicate key")
+        };
+        let broken = errors.iter().filter(|error| !is_consequence(error)).map(|error| {
+            let span = error.span().unwrap_or(end..end);
+            Problem::new(span, format!("not TOML: {}", error.message())).label("here")
+        });
+        let broken = broken.collect::<Vec<_>>();
+        return Err(Problems::new(source.clone(), [broken, wrong_headings].concat()));
     }
-    Ok(reader::read_document(&tree, problems))
+    let read = reader::read_document(&tree, problems);
+    if read.is_muddled {
+        return Err(Problems::new(source.clone(), std::mem::take(problems)));
+    }
+    Ok(read.value)
 }
 
 fn finish<T>(source: &Source, problems: Vec<Problem>, result: T) -> Result<T, Problems> {

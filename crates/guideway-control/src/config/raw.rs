@@ -12,7 +12,7 @@ use toml::de::DeValue;
 use super::problem::Problem;
 use super::raw_daemon::RawDaemon;
 use super::raw_health::RawHealth;
-use super::reader::{At, FromSection, FromValue, Section};
+use super::reader::{At, Field, FromSection, FromValue, Section};
 use super::server_id::RawServerId;
 use super::value::{AddressOrPrefix, Bounded, MacAddr, OneOrMany, Time};
 use super::words::{
@@ -53,6 +53,11 @@ pub(crate) struct RawConfig {
 
 impl FromSection for RawConfig {
     fn from_section(section: &mut Section<'_, '_>) -> Self {
+        section.elsewhere(&[
+            ("backend", "[[service.backend]]"),
+            ("health", "[service.health]"),
+            ("quic", "[service.quic]"),
+        ]);
         Self {
             fleet: section.table("fleet"),
             daemon: section.table("daemon"),
@@ -102,9 +107,11 @@ pub(crate) struct RawUnderlay {
     /// The largest IP packet that it carries, in bytes. Default 1500.
     pub(crate) mtu: Option<At<Bounded<576, 65_535>>>,
     /// The outer source address of tunnels to IPv4 backends.
-    pub(crate) source_v4: Option<At<Ipv4Addr>>,
+    #[schemars(with = "Option<Ipv4Addr>")]
+    pub(crate) source_v4: Field<Ipv4Addr>,
     /// The outer source address of tunnels to IPv6 backends.
-    pub(crate) source_v6: Option<At<Ipv6Addr>>,
+    #[schemars(with = "Option<Ipv6Addr>")]
+    pub(crate) source_v6: Field<Ipv6Addr>,
     /// The MAC address that frames leave with. Default: that of the interface that they leave by; a replay uses
     /// 02:00:00:00:00:01.
     pub(crate) mac: Option<At<MacAddr>>,
@@ -118,8 +125,8 @@ impl FromSection for RawUnderlay {
     fn from_section(section: &mut Section<'_, '_>) -> Self {
         Self {
             mtu: section.field("mtu"),
-            source_v4: section.field("source_v4"),
-            source_v6: section.field("source_v6"),
+            source_v4: section.told("source_v4"),
+            source_v6: section.told("source_v6"),
             mac: section.field("mac"),
             next_hop_mac: section.field("next_hop_mac"),
         }
@@ -140,7 +147,8 @@ pub(crate) struct RawSettings {
     /// What of a packet chooses its slot. Default `5-tuple`.
     pub(crate) hash_key: Option<At<HashKey>>,
     /// How packets travel to a backend. Default `ipip`.
-    pub(crate) encapsulation: Option<At<Encapsulation>>,
+    #[schemars(with = "Option<Encapsulation>")]
+    pub(crate) encapsulation: Field<Encapsulation>,
     /// What the outer source is. Default `fixed`.
     pub(crate) outer_source: Option<At<OuterSource>>,
     /// What becomes of fragments. Default `cache`.
@@ -173,7 +181,7 @@ impl FromSection for RawSettings {
             policy: section.field("policy"),
             table_size: section.field("table_size"),
             hash_key: section.field("hash_key"),
-            encapsulation: section.field("encapsulation"),
+            encapsulation: section.told("encapsulation"),
             outer_source: section.field("outer_source"),
             fragments: section.field("fragments"),
             orphans: section.field("orphans"),

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 
-use super::reader::{At, FromSection, Section};
+use super::reader::{At, Field, FromSection, Section};
 use super::value::{Bounded, OneOrMany, Time};
 use super::words::{HealthKind, HealthVia};
 
@@ -25,7 +25,8 @@ pub(crate) struct RawHealth {
     /// The way that it takes. Default `tunnel`; `direct` for `exec`.
     pub(crate) via: Option<At<HealthVia>>,
     /// Time from one check to the next. Default `2s`.
-    pub(crate) interval: Option<At<ProbeInterval>>,
+    #[schemars(with = "Option<ProbeInterval>")]
+    pub(crate) interval: Field<ProbeInterval>,
     /// How long an answer may take; no more than the interval. Default `1s`.
     pub(crate) timeout: Option<At<ProbeTimeout>>,
     /// Successes in a row that bring a backend up. Default 2.
@@ -35,7 +36,8 @@ pub(crate) struct RawHealth {
     /// How long it takes, after a recovery, to the full weight. Default `0s`: the full weight at once.
     pub(crate) slow_start: Option<At<SlowStart>>,
     /// The port that is asked. Default: the service's, which must be one number then.
-    pub(crate) port: Option<At<Bounded<1, 65_535>>>,
+    #[schemars(with = "Option<Bounded<1, 65_535>>")]
+    pub(crate) port: Field<Bounded<1, 65_535>>,
     /// `http`, `https`: the host that is asked for. Default: the address.
     pub(crate) host: Option<At<String>>,
     /// `http`, `https`: the path that is asked for. Default `/`.
@@ -52,7 +54,8 @@ pub(crate) struct RawHealth {
     /// `udp`: what the answer must begin with. Default: any answer is fine.
     pub(crate) expect: Option<At<String>>,
     /// `exec`: the program and its arguments. The address and port are passed in the environment.
-    pub(crate) command: Option<At<Vec<String>>>,
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) command: Field<Vec<String>>,
 }
 
 impl FromSection for RawHealth {
@@ -60,12 +63,12 @@ impl FromSection for RawHealth {
         Self {
             kind: section.required("kind", "\"tcp\""),
             via: section.field("via"),
-            interval: section.field("interval"),
+            interval: section.told("interval"),
             timeout: section.field("timeout"),
             rise: section.field("rise"),
             fall: section.field("fall"),
             slow_start: section.field("slow_start"),
-            port: section.field("port"),
+            port: section.told("port"),
             host: section.field("host"),
             path: section.field("path"),
             status: section.field("status"),
@@ -73,7 +76,7 @@ impl FromSection for RawHealth {
             ca_file: section.field("ca_file"),
             send: section.field("send"),
             expect: section.field("expect"),
-            command: section.field("command"),
+            command: section.told("command"),
         }
     }
 }

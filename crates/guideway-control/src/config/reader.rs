@@ -2,7 +2,8 @@
 //!
 //! serde stops at the first error and forgets where values came from. A configuration is read by people who would
 //! rather fix ten slips at once, so its tables are read here field by field: each field keeps its place in the text, and
-//! a bad one is reported and left out while the rest is read on. Keys that nobody asked for are problems too.
+//! a bad one is reported and left out while the rest is read on. Keys that nobody asked for are problems too. One that is
+//! near to a key that is absent is read as that key, so that nobody is told the consequences of a slip beside the slip.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use std::borrow::Cow;
@@ -22,6 +23,28 @@ pub(crate) struct At<T> {
 impl<T> At<T> {
     pub(crate) fn new(value: T, span: Span) -> Self {
         Self { value, span }
+    }
+}
+
+/// A field that may be absent, where it matters whether it is.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Field<T> {
+    /// It is not there.
+    #[default]
+    Absent,
+    /// It is there, but what it says was reported as a mistake: nothing follows from it.
+    Unreadable,
+    /// It is there.
+    Read(At<T>),
+}
+
+impl<T> Field<T> {
+    pub(crate) fn as_ref(&self) -> Option<&At<T>> {
+        if let Self::Read(at) = self { Some(at) } else { None }
+    }
+
+    pub(crate) fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable)
     }
 }
 
@@ -64,43 +87,141 @@ pub(crate) struct Section<'a, 'i> {
     /// Where messages about what it lacks point.
     head: Span,
     asked: Vec<&'static str>,
+    slips: Vec<Slip<'a>>,
+    /// Keys that belong below another table, and how they are written there.
+    elsewhere: &'static [(&'static str, &'static str)],
     problems: &'a mut Vec<Problem>,
+}
+
+/// A key that nobody asks for, and the one that was meant.
+struct Slip<'a> {
+    written: &'a str,
+    meant: &'static str,
+}
+
+/// A document as it was read.
+pub(crate) struct Document<T> {
+    pub(crate) value: T,
+    /// Headings of its own that are written wrongly.
+    pub(crate) wrong_headings: Vec<Problem>,
+    /// One of those stands beside a right one. TOML has what follows it in the table before, so that nothing more can be
+    /// said of the whole.
+    pub(crate) is_muddled: bool,
 }
 
 /// Reads a whole document as `T`.
 pub(crate) fn read_document<T: FromSection>(
     document: &Spanned<DeTable<'_>>,
     problems: &mut Vec<Problem>,
-) -> T {
-    let mut section = Section {
-        table: document.get_ref(),
-        title: "the file".to_owned(),
-        head: 0..0,
-        asked: Vec::new(),
-        problems,
-    };
-    let read = T::from_section(&mut section);
-    section.finish();
-    read
+) -> Document<T> {
+    Section::new(document.get_ref(), "the file".to_owned(), 0..0, problems).read()
 }
 
-impl Section<'_, '_> {
+impl<'a, 'i> Section<'a, 'i> {
+    fn new(table: &'a DeTable<'i>, title: String, head: Span, problems: &'a mut Vec<Problem>) -> Self {
+        Self { table, title, head, asked: Vec::new(), slips: Vec::new(), elsewhere: &[], problems }
+    }
+
+    fn read<T: FromSection>(mut self) -> Document<T> {
+        let before = self.problems.len();
+        let mut value = T::from_section(&mut self);
+        self.slips = self.find_slips();
+        if !self.slips.is_empty() {
+            // Once more, now that it is known which keys there are and so which were meant.
+            self.problems.truncate(before);
+            self.asked.clear();
+            value = T::from_section(&mut self);
+        }
+        let mut read = Document { value, wrong_headings: Vec::new(), is_muddled: false };
+        for key in self.unknown().collect::<Vec<_>>() {
+            let word: &str = key.get_ref();
+            let near = nearest(word, self.asked.iter().copied());
+            let elsewhere = self.elsewhere.iter().find(|(key, _)| *key == word);
+            let help = match (elsewhere, near) {
+                (Some((_, right)), _) => format!("write `{right}`"),
+                (None, Some(near)) => format!("did you mean `{near}`?"),
+                (None, None) => format!("{} takes {}", self.title, one_of(self.asked.iter().copied())),
+            };
+            let problem = Problem::new(key.span(), format!("unknown key `{word}` in {}", self.title))
+                .label("not known")
+                .help(help);
+            if near.is_some() && is_table(&self.table[word]) {
+                read.wrong_headings.push(problem.clone());
+                read.is_muddled |= self.slips.iter().all(|slip| slip.written != word);
+            }
+            self.problems.push(problem);
+        }
+        read
+    }
+
+    /// Keys that nobody asked for and that are near to one that is absent.
+    fn find_slips(&self) -> Vec<Slip<'a>> {
+        let mut slips: Vec<Slip<'a>> = Vec::new();
+        for written in self.unknown() {
+            let word: &str = written.get_ref();
+            let Some(meant) = nearest(word, self.asked.iter().copied()) else { continue };
+            if self.written(meant).is_none() && slips.iter().all(|slip| slip.meant != meant) {
+                slips.push(Slip { written: word, meant });
+            }
+        }
+        slips
+    }
+
+    fn unknown(&self) -> impl Iterator<Item = &'a Spanned<Cow<'i, str>>> {
+        self.table.keys().filter(|key| !self.asked.contains(&key.get_ref().as_ref()))
+    }
+
+    /// What stands under the key itself. A table that has no heading of its own is not written: `[[service.backend]]`
+    /// below a wrong `[[servic]]` makes one.
+    fn written(&self, key: &str) -> Option<(&'a Spanned<Cow<'i, str>>, &'a Spanned<DeValue<'i>>)> {
+        self.table.get_key_value(key).filter(|(_, value)| !is_implied(value))
+    }
+
+    /// What stands under the key or under the word that was written for it.
+    fn entry(&self, key: &str) -> Option<(&'a Spanned<Cow<'i, str>>, &'a Spanned<DeValue<'i>>)> {
+        match self.slips.iter().find(|slip| slip.meant == key) {
+            Some(slip) => self.table.get_key_value(slip.written),
+            None => self.table.get_key_value(key),
+        }
+    }
+
+    /// What messages call a table below this one.
+    fn below(&self, key: &str) -> String {
+        let path = self.title.trim_matches(['[', ']']);
+        if self.title.starts_with('[') { format!("{path}.{key}") } else { key.to_owned() }
+    }
+
     /// The place that stands for the table as a whole.
     pub(crate) fn head(&self) -> Span {
         self.head.clone()
     }
 
+    /// Keys that people write here and that belong elsewhere, each with how it is written there.
+    pub(crate) fn elsewhere(&mut self, keys: &'static [(&'static str, &'static str)]) {
+        self.elsewhere = keys;
+    }
+
     /// A field that may be absent.
     pub(crate) fn field<T: FromValue>(&mut self, key: &'static str) -> Option<At<T>> {
+        match self.told(key) {
+            Field::Read(at) => Some(at),
+            Field::Absent | Field::Unreadable => None,
+        }
+    }
+
+    /// A field that may be absent, which is told from one that cannot be read.
+    pub(crate) fn told<T: FromValue>(&mut self, key: &'static str) -> Field<T> {
         self.asked.push(key);
-        let value = self.table.get(key)?;
-        let read = T::from_value(value, self.problems)?;
-        Some(At::new(read, value.span()))
+        let Some((_, value)) = self.entry(key) else { return Field::Absent };
+        match T::from_value(value, self.problems) {
+            Some(read) => Field::Read(At::new(read, value.span())),
+            None => Field::Unreadable,
+        }
     }
 
     /// A field that must be there; `None` has been reported already.
     pub(crate) fn required<T: FromValue>(&mut self, key: &'static str, example: &str) -> Option<At<T>> {
-        if !self.table.contains_key(key) {
+        if self.entry(key).is_none() {
             self.problems.push(
                 Problem::new(self.head(), format!("{} has no `{key}`", self.title))
                     .label("needed here")
@@ -113,15 +234,27 @@ impl Section<'_, '_> {
     /// A table below this one.
     pub(crate) fn table<T: FromSection>(&mut self, key: &'static str) -> Option<At<T>> {
         self.asked.push(key);
-        let (name, value) = self.table.get_key_value(key)?;
-        let title = format!("[{key}]");
+        let (name, value) = self.entry(key)?;
+        let title = format!("[{}]", self.below(key));
         match value.get_ref() {
             DeValue::Table(table) => Some(read_table(table, title, place(name, value), self.problems)),
+            DeValue::Array(array)
+                if matches!(array.first().map(Spanned::get_ref), Some(DeValue::Table(_))) =>
+            {
+                let again = array.get(1).unwrap_or(&array[0]);
+                self.problems.push(
+                    Problem::new(again.span(), format!("`{key}` can occur only once"))
+                        .label("written as if there could be many")
+                        .help(format!("write one `{title}`, with one pair of brackets")),
+                );
+                let DeValue::Table(table) = array[0].get_ref() else { return None };
+                Some(read_table(table, title, place(name, &array[0]), self.problems))
+            }
             other => {
                 self.problems.push(
                     Problem::new(value.span(), format!("`{key}` must be a table, not {}", kind(other)))
                         .label("expected a table")
-                        .help(format!("write `[{key}]` on a line of its own and its keys below")),
+                        .help(format!("write `{title}` on a line of its own and its keys below")),
                 );
                 None
             }
@@ -131,10 +264,10 @@ impl Section<'_, '_> {
     /// An array of tables below this one; absent is empty.
     pub(crate) fn tables<T: FromSection>(&mut self, key: &'static str) -> Vec<At<T>> {
         self.asked.push(key);
-        let Some((name, value)) = self.table.get_key_value(key) else {
+        let Some((name, value)) = self.entry(key) else {
             return Vec::new();
         };
-        let title = format!("[[{key}]]");
+        let title = format!("[[{}]]", self.below(key));
         match value.get_ref() {
             DeValue::Array(array) => array
                 .iter()
@@ -158,7 +291,7 @@ impl Section<'_, '_> {
                 self.problems.push(
                     Problem::new(place(name, value), format!("`{key}` may occur many times"))
                         .label("written as if there were only one")
-                        .help(format!("write `[[{key}]]`, with two brackets")),
+                        .help(format!("write `{title}`, with two brackets")),
                 );
                 vec![read_table(table, title, place(name, value), self.problems)]
             }
@@ -169,30 +302,10 @@ impl Section<'_, '_> {
                         format!("`{key}` must be a list of tables, not {}", kind(other)),
                     )
                     .label("expected tables")
-                    .help(format!("write `[[{key}]]` on a line of its own and its keys below")),
+                    .help(format!("write `{title}` on a line of its own and its keys below")),
                 );
                 Vec::new()
             }
-        }
-    }
-
-    /// Reports the keys that were not asked for.
-    fn finish(self) {
-        for (key, _) in self.table {
-            let word = key.get_ref().as_ref();
-            if self.asked.contains(&word) {
-                continue;
-            }
-            let mut problem = Problem::new(key.span(), format!("unknown key `{word}` in {}", self.title));
-            problem = match nearest(word, self.asked.iter().copied()) {
-                Some(near) => problem.label("not known").help(format!("did you mean `{near}`?")),
-                None => problem.label("not known").help(format!(
-                    "{} takes {}",
-                    self.title,
-                    one_of(self.asked.iter().copied())
-                )),
-            };
-            self.problems.push(problem);
         }
     }
 }
@@ -203,15 +316,26 @@ fn read_table<T: FromSection>(
     head: Span,
     problems: &mut Vec<Problem>,
 ) -> At<T> {
-    let mut section = Section { table, title, head: head.clone(), asked: Vec::new(), problems };
-    let read = T::from_section(&mut section);
-    section.finish();
-    At::new(read, head)
+    At::new(Section::new(table, title, head.clone(), problems).read().value, head)
+}
+
+/// A table, or a list of those.
+fn is_table(value: &Spanned<DeValue<'_>>) -> bool {
+    match value.get_ref() {
+        DeValue::Table(_) => true,
+        DeValue::Array(array) => matches!(array.first().map(Spanned::get_ref), Some(DeValue::Table(_))),
+        _ => false,
+    }
+}
+
+/// Whether a table is there only because one below it has a heading.
+fn is_implied(value: &Spanned<DeValue<'_>>) -> bool {
+    matches!(value.get_ref(), DeValue::Table(_)) && value.span().is_empty()
 }
 
 /// The header of a table where it has one of its own, else the key that names it.
 fn place(name: &Spanned<Cow<'_, str>>, value: &Spanned<DeValue<'_>>) -> Span {
-    if value.span().is_empty() { name.span() } else { value.span() }
+    if is_implied(value) { name.span() } else { value.span() }
 }
 
 /// "a string", "an integer": the kind of a value, for messages.

@@ -31,7 +31,7 @@ fn a_file_that_is_written_is_taken_and_a_bad_one_changes_nothing() {
     told(0);
     // As an editor leaves it for a moment, and a full disk for longer.
     bed.configure("\n");
-    said(&daemon, "guideway.toml is empty, which would take every service away");
+    said(&daemon, "the file is empty");
     assert!(!bed.answers(60).contains_key("be1"));
     // Good, and larger than the forwarder was made.
     let huge = "[[service]]\nname = \"huge\"\nvip = \"192.0.2.10\"\nport = 81\nprotocol = \"tcp\"\n\
