@@ -9,6 +9,7 @@ use crate::command::{
     backend, bench, check, completions, demo, detach, doctor, lab, man, replay, run, schema, service_unit,
     table,
 };
+use crate::help_text::laid_out;
 
 /// What the help of every command tells that has no exit codes of its own.
 pub(crate) const EXIT_CODES: &str = "\
@@ -19,14 +20,24 @@ Exit codes:
   3  the daemon cannot be reached
   4  what was waited for did not come in time";
 
+/// Every variable of the environment that is read, or set for a program that is run.
+const ENVIRONMENT: &str = "\
+Environment:
+  GUIDEWAY_SOCKET   the daemon's socket, for the commands that ask it; --socket wins
+  GUIDEWAY_OPTIONS  options of `guideway run`, where the systemd unit starts it
+  GUIDEWAY_ADDRESS, GUIDEWAY_PORT
+                    set for the program of an `exec` check: its backend
+  NO_COLOR          anything: no colours; nor are there any where TERM is `dumb`
+  COLUMNS           how wide help texts are, where no terminal tells";
+
 /// The command line, every command with its exit codes.
 pub(crate) fn command() -> clap::Command {
-    with_exit_codes(Cli::command())
+    with_exit_codes(Cli::command().after_help([EXIT_CODES, ENVIRONMENT].join("\n\n")))
 }
 
 fn with_exit_codes(command: clap::Command) -> clap::Command {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let help = help.split("\n\n").map(flowing).collect::<Vec<_>>().join("\n\n");
+    let help = laid_out(&help);
     let command = if help.contains("Exit codes") {
         command.after_help(help)
     } else {
@@ -38,13 +49,6 @@ fn with_exit_codes(command: clap::Command) -> clap::Command {
     command.mut_subcommands(with_exit_codes)
 }
 
-/// A paragraph of prose as one line, which is broken where the terminal ends; lists and examples, whose lines are indented,
-/// stay as they are.
-fn flowing(paragraph: &str) -> String {
-    let is_list = paragraph.lines().any(|line| line.starts_with(' '));
-    if is_list { paragraph.to_owned() } else { paragraph.lines().collect::<Vec<_>>().join(" ") }
-}
-
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())
@@ -53,7 +57,7 @@ const STYLES: Styles = Styles::styled()
 
 /// A layer-4 load balancer: Maglev hashing, connections that survive change, direct server return.
 #[derive(Debug, Parser)]
-#[command(name = "guideway", version, styles = STYLES, after_help = EXIT_CODES, max_term_width = 110)]
+#[command(name = "guideway", version, styles = STYLES, max_term_width = 110)]
 #[command(propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
     /// Print tables of rows without their headings
@@ -133,6 +137,7 @@ pub(crate) enum Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::help_text::WIDTH;
 
     #[test]
     fn every_command_tells_its_exit_codes() {
@@ -148,8 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn prose_flows_and_lists_stay() {
-        assert_eq!(flowing("One sentence goes\non here."), "One sentence goes on here.");
-        assert_eq!(flowing("Examples:\n  guideway demo"), "Examples:\n  guideway demo");
+    fn lists_and_examples_fit_an_ordinary_terminal() {
+        fn look(command: &clap::Command) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in help.lines().filter(|line| line.starts_with(' ')) {
+                assert!(line.chars().count() <= WIDTH, "{}: {line}", command.get_name());
+            }
+            command.get_subcommands().for_each(look);
+        }
+        look(&command());
     }
 }

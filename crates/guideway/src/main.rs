@@ -5,6 +5,7 @@ mod columns;
 mod command;
 mod daemon_client;
 mod failure;
+mod help_text;
 mod nearest;
 mod output_file;
 mod sandbox;
