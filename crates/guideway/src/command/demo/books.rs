@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use guideway_forward::Outcome;
 use guideway_testbed::client::Progress;
 use serde::Serialize;
 
@@ -191,7 +192,10 @@ impl Report {
         let by = |(backend, count): (&String, &u64)| format!("{backend} {count}");
         let by: Vec<_> = self.requests.answered_by.iter().map(by).collect();
         writeln!(screen, "  requests   {total}: {}", by.join(", "))?;
-        writeln!(screen, "  failed     {failed}; on the backend that was killed: {failed_on_killed}")?;
+        writeln!(
+            screen,
+            "  failed     {failed}, and {failed_on_killed} that were on the backend that was killed when it died"
+        )?;
         for (failures, mark) in [(&self.requests.failures, "!"), (&self.requests.failures_on_killed, "-")] {
             for failure in failures.iter().take(MOST_FAILURES) {
                 writeln!(screen, "             {mark} {failure}")?;
@@ -200,7 +204,9 @@ impl Report {
                 writeln!(screen, "             {mark} and {} more", failures.len() - MOST_FAILURES)?;
             }
         }
-        writeln!(screen, "  slowest    {slowest_seconds:.3} s")?;
+        let again =
+            if *slowest_seconds >= SENT_AGAIN { ": its first packet was lost and sent again" } else { "" };
+        writeln!(screen, "  slowest    {slowest_seconds:.3} s{again}")?;
         let Downloads { total, whole, failures } = &self.downloads;
         writeln!(screen, "  downloads  {total}, of which {whole} came whole")?;
         for failure in failures {
@@ -213,9 +219,9 @@ impl Report {
             "  packets    {received} received: {forwarded} forwarded, {answered} answered, {passed} passed to the host, {all} dropped"
         )?;
         for (reason, count) in dropped {
-            writeln!(screen, "             dropped: {reason} {count}")?;
+            writeln!(screen, "             ! {count} {reason}: {}", meaning(reason))?;
         }
-        writeln!(screen)?;
+        writeln!(screen, "\n{}", screen.paint(Style::Heading, "What each change moved"))?;
         let heads = [
             ("change", Align::Left),
             ("slots", Align::Right),
@@ -228,7 +234,11 @@ impl Report {
             columns.row(std::iter::once(change.what.clone()).chain(numbers));
         }
         columns.write(screen)?;
-        writeln!(screen)?;
+        writeln!(
+            screen,
+            "  (needlessly: from one backend that took new flows before and after to another such one)"
+        )?;
+        writeln!(screen, "\n{}", screen.paint(Style::Heading, "What had to hold"))?;
         for Promise { promise, kept } in &self.promises {
             let mark = match kept {
                 true => screen.paint(Style::Good, "kept    "),
@@ -239,6 +249,15 @@ impl Report {
         Ok(())
     }
 }
+
+/// What a reason of metrics says.
+fn meaning(reason: &str) -> &'static str {
+    let named = |outcome: &&Outcome| outcome.as_str().strip_prefix("dropped_") == Some(reason);
+    Outcome::ALL.iter().find(named).map_or("", |outcome| outcome.meaning().trim_end_matches('.'))
+}
+
+/// After so many seconds Linux sends the first packet of a connection again that was not answered.
+const SENT_AGAIN: f64 = 1.0;
 
 /// Failures that are shown one by one.
 const MOST_FAILURES: usize = 5;
@@ -257,6 +276,7 @@ mod tests {
         assert_eq!(packets.dropped, BTreeMap::from([("no_backend".to_owned(), 1)]));
         packets.add(&packets.clone());
         assert_eq!((packets.received, packets.dropped["no_backend"]), (20, 2));
+        assert_eq!(meaning("no_backend"), "The service has no backend, and says to drop");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod books;
 mod churn;
 mod clients;
+mod pace;
 mod picture;
 mod scenes;
 mod stage;
@@ -16,6 +17,7 @@ use guideway_testbed::soft::SoftForwarder;
 
 use self::books::{Report, Rig};
 use self::clients::Clients;
+use self::pace::Pace;
 use self::picture::Picture;
 use self::stage::Stage;
 use self::world::{BACKENDS, World};
@@ -23,12 +25,6 @@ use crate::failure::{Failure, Outcome};
 use crate::sandbox::{self, EngineWish, Ground, Interrupt, LONG};
 use crate::screen::{Screen, Style};
 use crate::times;
-
-/// How long each scene is shown unless something else is asked for.
-const SHOW: Duration = Duration::from_secs(5);
-
-/// The same when it has to be quick.
-const SHOW_QUICK: Duration = Duration::from_millis(700);
 
 /// The pause of a client after each answer: hundreds of requests a second that leave the machine to its owner.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -58,12 +54,12 @@ pub(crate) struct Args {
     /// What forwards the packets; auto is XDP where it may be used
     #[arg(long, value_enum, default_value_t = EngineWish::Auto)]
     engine: EngineWish,
-    /// How long it takes, about, as 60s; 5s to an hour
+    /// How long it takes, as 60s; 15s to an hour. On a slow machine the shortest take longer
     #[arg(
         long,
         value_name = "TIME",
         conflicts_with = "quick",
-        value_parser = times::between(Duration::from_secs(5), Duration::from_secs(3_600))
+        value_parser = times::between(Duration::from_secs(15), Duration::from_secs(3_600))
     )]
     duration: Option<humantime::Duration>,
     /// Show every scene only as long as it takes
@@ -108,14 +104,13 @@ fn show<F: Forwarder>(
     }
     let pause = if args.quick { PAUSE_QUICK } else { PAUSE };
     let clients = Clients::start(&world.bed.network.client.namespace, pause)?;
-    let show = match args.duration {
-        // There are five scenes, and some take half as long again.
-        Some(duration) => duration.div_f64(5.5).max(SHOW_QUICK),
-        None if args.quick => SHOW_QUICK,
-        None => SHOW,
+    let pace = match args.duration {
+        Some(duration) => Pace::Until(begin + *duration),
+        None if args.quick => Pace::Quick,
+        None => Pace::Ordinary,
     };
-    let mut stage = Stage::new(world, clients, picture, interrupt, show, ground.kernel);
-    scenes::play(&mut stage)?;
+    let mut stage = Stage::new(world, clients, picture, interrupt, ground.kernel);
+    scenes::play(&mut stage, &pace)?;
     let Stage { clients, world, mut picture, interrupt, books, .. } = stage;
     let (seen, downloads) = (clients.seen(), clients.downloads());
     let report = books.close(rig, seen, &downloads, begin.elapsed().as_secs_f64());

@@ -8,6 +8,7 @@ use guideway_testbed::client::Progress;
 use guideway_testbed::forwarder::Forwarder;
 
 use super::books::{Packets, Scene};
+use super::pace::Pace;
 use super::stage::{Killed, Stage};
 use super::world::{BACKENDS, SERVICE};
 use crate::failure::Failure;
@@ -16,16 +17,17 @@ use crate::failure::Failure;
 type Play<'a, F> = fn(&mut Stage<'a, F>) -> Result<(), Failure>;
 
 /// Plays all of them.
-pub(crate) fn play<F: Forwarder>(stage: &mut Stage<'_, F>) -> Result<(), Failure> {
-    let scenes: [(&str, Play<'_, F>); 5] = [
+pub(crate) fn play<F: Forwarder>(stage: &mut Stage<'_, F>, pace: &Pace) -> Result<(), Failure> {
+    let scenes: [(&'static str, Play<'_, F>); 5] = [
         ("steady", steady),
         ("drain", drain),
         ("kill-backend", kill_backend),
         ("add-backend", add_backend),
         ("kill-daemon", kill_daemon),
     ];
-    for (scene, play) in scenes {
+    for (number, (scene, play)) in scenes.into_iter().enumerate() {
         let begin = Instant::now();
+        stage.show = pace.show(number, begin);
         play(stage)?;
         stage.books.scenes.push(Scene { scene, seconds: begin.elapsed().as_secs_f64() });
     }
@@ -48,7 +50,7 @@ fn drain<F: Forwarder>(stage: &mut Stage<'_, F>) -> Result<(), Failure> {
     let name = "be2";
     stage.begin(
         "2  Drain a backend while it sends downloads: they finish, and nothing new comes",
-        &format!("  $ guideway drain {SERVICE} {name}"),
+        &format!("$ guideway drain {SERVICE} {name}"),
     )?;
     let on = |all: &[Progress]| all.iter().filter(|download| download.backend == name).count();
     stage.clients.download(stage.show + Duration::from_secs(1), |all| on(all) >= 2)?;
@@ -68,6 +70,7 @@ fn drain<F: Forwarder>(stage: &mut Stage<'_, F>) -> Result<(), Failure> {
     let whole = counted(on(&drained), "download", "downloads");
     stage.tell(&format!("{whole} from {name} came whole, none was cut"))?;
     let before = stage.ownership()?;
+    stage.does(&format!("$ guideway ready {SERVICE} {name}"))?;
     stage.world.daemon.set_admin(SERVICE, name, "ready")?;
     stage.until_service("the end of the drain", |service| slots(service, name) > 0)?;
     stage.moved(&format!("ready {name}"), &before)?;
@@ -77,10 +80,8 @@ fn drain<F: Forwarder>(stage: &mut Stage<'_, F>) -> Result<(), Failure> {
 
 fn kill_backend<F: Forwarder>(stage: &mut Stage<'_, F>) -> Result<(), Failure> {
     let (number, name) = (2, "be3");
-    stage.begin(
-        "3  Kill a backend: its power fails, and the checks take it out",
-        "  # ip link set be3 down",
-    )?;
+    stage
+        .begin("3  Kill a backend: its power fails, and the checks take it out", "# ip link set be3 down")?;
     let before = stage.ownership()?;
     stage.killed = Some(Killed {
         backend: name.to_owned(),
@@ -104,7 +105,7 @@ fn kill_backend<F: Forwarder>(stage: &mut Stage<'_, F>) -> Result<(), Failure> {
 }
 
 fn add_backend<F: Forwarder>(stage: &mut Stage<'_, F>) -> Result<(), Failure> {
-    stage.begin("4  Add a backend", "  $ guideway apply guideway.toml")?;
+    stage.begin("4  Add a backend", "$ guideway apply guideway.toml")?;
     let before = stage.ownership()?;
     let name = stage.world.add_backend()?;
     stage.world.daemon.apply(&stage.world.config())?;
@@ -117,7 +118,7 @@ fn add_backend<F: Forwarder>(stage: &mut Stage<'_, F>) -> Result<(), Failure> {
 fn kill_daemon<F: Forwarder>(stage: &mut Stage<'_, F>) -> Result<(), Failure> {
     stage.begin(
         "5  Kill the balancer's own daemon with kill -9, and start it again",
-        "  $ kill -9 $(pidof guideway)",
+        "$ kill -9 $(pidof guideway)",
     )?;
     stage.clients.download(stage.show + Duration::from_secs(1), |all| all.len() >= 4)?;
     let before = stage.ownership()?;
@@ -137,6 +138,7 @@ fn kill_daemon<F: Forwarder>(stage: &mut Stage<'_, F>) -> Result<(), Failure> {
     } else {
         stage.tell("this engine forwards in the daemon, so clients send again what was lost meanwhile")?;
     }
+    stage.does("$ guideway run")?;
     stage.world.daemon.start()?;
     stage.until("the daemon's first answer", |stage| Ok(stage.world.daemon.status().ok()))?;
     stage.until_requests_are_over()?;

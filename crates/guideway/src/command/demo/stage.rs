@@ -26,7 +26,7 @@ pub(crate) struct Stage<'a, F: Forwarder> {
     pub(crate) world: World<F>,
     pub(crate) picture: Picture<'a>,
     pub(crate) interrupt: Interrupt,
-    /// How long each scene is shown.
+    /// How long this scene is shown.
     pub(crate) show: Duration,
     pub(crate) kernel: bool,
     pub(crate) killed: Option<Killed>,
@@ -54,7 +54,6 @@ impl<'a, F: Forwarder> Stage<'a, F> {
         clients: Clients,
         picture: Picture<'a>,
         interrupt: Interrupt,
-        show: Duration,
         kernel: bool,
     ) -> Self {
         Self {
@@ -62,7 +61,7 @@ impl<'a, F: Forwarder> Stage<'a, F> {
             world,
             picture,
             interrupt,
-            show,
+            show: Duration::ZERO,
             kernel,
             killed: None,
             books: Books::default(),
@@ -76,7 +75,12 @@ impl<'a, F: Forwarder> Stage<'a, F> {
         self.picture.keep();
         self.picture.say(None, "")?;
         self.picture.say(Some(Style::Heading), title)?;
-        if command.is_empty() { Ok(()) } else { self.picture.say(Some(Style::Faint), command) }
+        if command.is_empty() { Ok(()) } else { self.does(command) }
+    }
+
+    /// Says by which command a person would do what comes.
+    pub(crate) fn does(&mut self, command: &str) -> Result<(), Failure> {
+        self.picture.say(Some(Style::Faint), &format!("  {command}"))
     }
 
     /// Tells what has come of it.
