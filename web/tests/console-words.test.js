@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ofBackend, ofService } from '../console/js/commands.js';
+import { ofBackend, ofService, ofTrial } from '../console/js/commands.js';
 import { complaint, weightInEffect } from '../console/js/judge.js';
 import { Reading } from '../console/js/rates.js';
 import { parse, toBackend } from '../console/js/route.js';
@@ -31,6 +31,14 @@ test('a command names the same backend, whatever it is called', () => {
   assert.equal(first({ service: 'web', name: '-b' }), "guideway drain -- web '-b'");
   assert.equal(first({ service: 'web', name: '$(reboot)' }), "guideway drain web '$(reboot)'");
   assert.deepEqual(ofBackend(backend({ removed: true })).map(([, command]) => command), ['guideway backend show s b']);
+});
+
+test('a command asks the daemon that the page is of', () => {
+  const first = (socket) => ofBackend(backend(), socket)[0][1];
+  assert.equal(first('/run/lb 1/s.sock'), "guideway drain --socket '/run/lb 1/s.sock' s b");
+  assert.equal(first('/run/guideway/guideway.sock'), 'guideway drain s b');
+  const asked = (socket) => [...ofService({ name: 's', listen: ['192.0.2.10:443/tcp'] }, socket), ...ofTrial(socket)].map(([, command]) => command);
+  assert.ok(asked('/x.sock').every((command) => command.includes(' --socket /x.sock')), asked('/x.sock').join('\n'));
 });
 
 test('a flow is explained where the service has an address of its own', () => {

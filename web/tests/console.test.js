@@ -54,7 +54,7 @@ test('the numbers are those of the API', async () => {
     const text = async (column) => (await cell(page, backend.name, column).innerText()).replaceAll(',', '');
     assert.match(await text('Backend'), new RegExp(`${backend.name}\\s+${backend.address}`));
     assert.match(await text('State'), new RegExp(`\\S\\s*${backend.state}`));
-    assert.match(await text('Wanted'), new RegExp(`^${backend.admin}${backend.overridden ? '\\s+by an operator' : ''}$`));
+    assert.match(await text('Admin'), new RegExp(`^${backend.admin}${backend.overridden ? '\\s+by an operator' : ''}$`));
     assert.match(await text('Weight'), new RegExp(`^${backend.weight}\\b`));
     assert.match(await text('Slots'), new RegExp(`^${backend.slots}\\s+${(backend.share * 100).toFixed(1)} %`));
     assert.equal(await text('Packets'), String(backend.packets_total));
@@ -95,7 +95,7 @@ test('rates are what passed between two answers, and the rest follows', async ()
 test('a failing backend is seen without colours, with the reason', async () => {
   const { page, close } = await consoleOf('', first, { forcedColors: 'active' });
   assert.match(await cell(page, 'be3', 'State').innerText(), /✗\s*down/);
-  assert.match(await cell(page, 'be3', 'Health').innerText(), /\?\s*never passed\s+for \d+s\s+direct probe failed: direct: status 503, not 200/);
+  assert.match(await cell(page, 'be3', 'Health').innerText(), /\?\s*never-passed\s+for \d+s\s+direct probe failed: direct: status 503, not 200/);
   assert.match(await cell(page, 'be1', 'State').innerText(), /●\s*active/);
   assert.match(await cell(page, 'be1', 'Health').innerText(), /✓\s*up/);
   assert.match(await page.locator('[data-service="mail"] .wrong').innerText(), /✗ no backend takes new flows · 2 failing/);
@@ -112,7 +112,7 @@ test('what needs attention is said above all else, once', async () => {
     { name: 'eth1', index: 3, mode: 'native', lost: 'somebody took it away' },
   ];
   status.faults = ['mail: no backend takes new flows'];
-  status.notes = ['eth0 runs in generic mode: the driver has no XDP', ...status.faults];
+  status.notes = ['eth0 runs in generic mode, not in native; `guideway doctor eth0` tells more', ...status.faults];
   Object.assign(status.config, { last_reload_successful: false, last_reload_error: 'guideway.toml:3: no such policy' });
   status.drift = { rounds_total: 9, repairs_total: { slot: 2, pin: 0 }, failing: { link: 'cannot read the link' } };
   const { it, page, close } = await consoleOf('#/service/web', answers);
@@ -122,7 +122,7 @@ test('what needs attention is said above all else, once', async () => {
     '✗ Fault: The last reload failed, and what was in force goes on: guideway.toml:3: no such policy',
     '✗ Fault: eth1: the program is not there: somebody took it away',
     '✗ Fault: mail: no backend takes new flows', '✗ Fault: cannot read the link',
-    '· Note: eth0 runs in generic mode: the driver has no XDP',
+    '· Note: eth0 runs in generic mode, not in native; `guideway doctor eth0` tells more',
   ]);
   assert.match(await page.locator('.trial').innerText(), new RegExp(`goes back in .+, at ${status.config.confirm_by}, unless somebody confirms it.*guideway confirm`, 's'));
   await page.getByRole('link', { name: 'All services' }).click();
@@ -250,8 +250,8 @@ test('of 5,000 backends some hundred rows are shown, and the others are counted'
   assert.equal(await rows.count(), 299);
   await page.getByText('4,701 more backends are hidden: filter').waitFor();
   // Those that fail come first.
-  assert.match(await rows.nth(49).innerText(), /never passed/);
-  assert.doesNotMatch(await rows.nth(50).innerText(), /never passed/);
+  assert.match(await rows.nth(49).innerText(), /never-passed/);
+  assert.doesNotMatch(await rows.nth(50).innerText(), /never-passed/);
   await page.locator('#services-order').selectOption('name');
   assert.equal(await rows.first().getAttribute('data-backend'), 'b0');
   await page.getByText('4,701 more backends are hidden, 48 of them failing').waitFor();

@@ -17,6 +17,7 @@ mod next_hops;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -113,6 +114,8 @@ pub(crate) struct About {
     /// Whether checks can go through tunnels.
     pub(crate) tunnel_probes: bool,
     pub(crate) config: ConfigStatus,
+    /// The socket for operators, with its whole path.
+    pub(crate) socket: Option<PathBuf>,
     /// The TCP address at which the API listens.
     pub(crate) address: Option<SocketAddr>,
     /// Connections to the API, for each way in.

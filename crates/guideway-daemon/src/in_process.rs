@@ -150,6 +150,7 @@ pub(crate) fn core(text: &str, now: Instant) -> Result<Core, String> {
             last_reload_error: None,
             confirm_by: None,
         },
+        socket: None,
         address: None,
         places: Vec::new(),
         faults: Vec::new(),

@@ -158,6 +158,7 @@ impl<'a> Shell<'a> {
             }
         };
         core.about.places = listeners.places().to_vec();
+        core.about.socket = options.api.socket.as_deref().and_then(|path| std::path::absolute(path).ok());
         if let Some(address) = listeners.address() {
             core.about.address = Some(address);
             core.journal.note(Grade::Info, Kind::Daemon, format!("the API listens at {address}"));

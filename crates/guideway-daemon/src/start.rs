@@ -157,6 +157,7 @@ fn about(
             last_reload_error: stale.map(str::to_owned),
             confirm_by: None,
         },
+        socket: None,
         address: None,
         places: Vec::new(),
         tunnel_probes: matches!(probes, Some(Ok(_))),

@@ -181,6 +181,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_console_knows_where_the_commands_ask() {
+        let commands = include_str!("../../../web/console/js/commands.js");
+        assert!(commands.contains(&format!("'{DEFAULT_SOCKET}'")));
+    }
+
+    #[test]
     fn an_answer_is_its_status_and_body() {
         let (status, answer) =
             parse(b"HTTP/1.1 200 OK\r\nServer: x\r\ncontent-length: 2\r\n\r\n42 and more").unwrap();

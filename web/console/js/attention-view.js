@@ -18,7 +18,6 @@ export class AttentionView {
   #trial = h('div.trial', { hidden: true }, this.#trialText, this.#trialCommands.element);
 
   constructor() {
-    this.#trialCommands.update(ofTrial());
     this.element = h('section.attention', { 'aria-label': 'Needs attention', hidden: true }, h('div', { role: 'status' }, this.#list), this.#trial);
   }
 
@@ -30,6 +29,7 @@ export class AttentionView {
     this.#list.hidden = found.length === 0;
     this.#items.update(found, ({ text, isFault }) => `${isFault} ${text}`);
     this.#trial.hidden = !deadline;
+    this.#trialCommands.update(ofTrial(status.socket));
     if (deadline) write(this.#trialText, `! The configuration is on trial: it goes back in ${age(until(deadline, clock))}, at ${deadline}, unless somebody confirms it.`);
   }
 }
@@ -42,7 +42,6 @@ export function attention({ interfaces, config, drift, notes, faults }) {
   for (const { name, lost } of interfaces) if (unsaid(lost)) found.push(`${name}: the program is not there: ${lost}`);
   found.push(...faults, ...Object.values(drift.failing).filter(unsaid));
   const asides = notes.filter((note) => !faults.includes(note));
-  for (const { name, mode, fell_back: why } of interfaces) if (unsaid(why)) asides.push(`${name} runs in ${mode} mode: ${why}`);
   const items = (texts, isFault) => [...new Set(texts)].map((text) => ({ text, isFault }));
   return [...items(found, true), ...items(asides, false)];
 }

@@ -7,7 +7,7 @@ import { Keyed, mark, sign, write } from './keyed.js';
 import { toBackend } from './route.js';
 import { age, rate, share } from './words.js';
 
-const COLUMNS = ['Backend', 'State', 'Wanted', 'Health', 'Weight', 'Slots', 'Drain', 'Packets/s', 'Packets'];
+const COLUMNS = ['Backend', 'State', 'Admin', 'Health', 'Weight', 'Slots', 'Drain', 'Packets/s', 'Packets'];
 const FIGURES = new Set(['Weight', 'Slots', 'Packets/s', 'Packets']);
 
 /** Updated with a service, its backends that are shown, and the rates. */
@@ -31,13 +31,13 @@ export function backendTable() {
 
 function row(first, rates) {
   const [stateSign, healthSign] = [sign(), sign()];
-  const texts = Object.fromEntries(['wanted', 'by', 'since', 'why', 'weight', 'effect', 'slots', 'share', 'drain', 'left', 'rate', 'total'].map((name) => [name, h('span')]));
+  const texts = Object.fromEntries(['admin', 'by', 'since', 'why', 'weight', 'effect', 'slots', 'share', 'drain', 'left', 'rate', 'total'].map((name) => [name, h('span')]));
   const small = (node) => h('small', {}, node);
   const bar = h('span.bar', { 'aria-hidden': 'true' }, h('span'));
   const cells = [
     [h('a', { href: toBackend(first.service, first.name) }, first.name), small(h('span', {}, first.address))],
     [stateSign.element],
-    [texts.wanted, small(texts.by)],
+    [texts.admin, small(texts.by)],
     [healthSign.element, small(texts.since), h('span.why', {}, texts.why)],
     [texts.weight, small(texts.effect)],
     [texts.slots, small(texts.share), bar],
@@ -54,7 +54,7 @@ function row(first, rates) {
     healthSign.update(health(backend));
     const effect = weightInEffect(backend);
     for (const [name, text] of Object.entries({
-      wanted: admin(backend),
+      admin: admin(backend),
       by: backend.overridden ? 'by an operator' : '',
       since: sinceText(backend),
       why: complaint(backend) ?? '',

@@ -11,14 +11,14 @@ const judged = (word, [sign, kind] = UNKNOWN) => ({ word, sign, kind });
 /** What the forwarder does with a backend. */
 export const state = (backend) => judged(backend.state, STATES[backend.state]);
 
-/** What operators and the configuration want of it. */
+/** What operators or the configuration say of it. */
 export const admin = (backend) => (backend.removed ? 'removed' : backend.admin);
 
 /** What its checks say. */
 export function health(backend) {
   if (!backend.health) return judged('not checked');
   const { verdict } = backend.health;
-  return judged(verdict === 'never-passed' ? 'never passed' : verdict, VERDICTS[verdict]);
+  return judged(verdict, VERDICTS[verdict]);
 }
 
 export const isFailing = (backend) => Boolean(backend.health) && !backend.removed && backend.health.verdict !== 'up';

@@ -40,7 +40,7 @@ export class ServiceView {
 
   update(latest, name) {
     this.#shown = [latest, name];
-    const { services, rates } = latest;
+    const { services, rates, status } = latest;
     const service = services.find((known) => known.name === name);
     if (!service) return false;
     write(this.#title, name);
@@ -61,7 +61,7 @@ export class ServiceView {
     const rows = backendsOf(service, { words: wordsOf(this.#choice.filter), order: this.#choice.order, rates });
     this.#table.update(service, rows.backends, rates);
     write(this.#rest, hiddenText(rows));
-    this.#commands.update(commands.ofService(service));
+    this.#commands.update(commands.ofService(service, status.socket));
     return true;
   }
 }
@@ -80,7 +80,7 @@ export class BackendView {
       this.#title, this.#wrong, this.#facts.element, h('h3', {}, 'Copy as command'), this.#commands.element);
   }
 
-  update({ services, rates }, serviceName, name) {
+  update({ services, rates, status }, serviceName, name) {
     const those = services.find((known) => known.name === serviceName)?.backends.filter((backend) => backend.name === name) ?? [];
     // One that is wanted rather than one of the same name that left.
     const backend = those.find((one) => !one.removed) ?? those[0];
@@ -97,7 +97,7 @@ export class BackendView {
     this.#facts.update([
       ['Address', backend.address],
       ['State', `${is.sign} ${is.word}`],
-      ['Wanted', admin(backend), backend.overridden ? 'by an operator' : backend.removed ? 'it has left the configuration' : 'by the configuration'],
+      ['Admin', admin(backend), backend.overridden ? 'by an operator' : backend.removed ? 'it has left the configuration' : 'by the configuration'],
       ['Health', `${checked.sign} ${checked.word}`, found ? `for ${age(found.age_seconds)}${found.flapping ? ', flapping' : ''}` : ''],
       ['Decided by', found?.reason],
       ['Last check', found?.last?.reason, found?.last ? `${age(found.last.age_seconds)} ago${found.last.took_seconds === undefined ? '' : `, took ${(found.last.took_seconds * 1000).toFixed(1)} ms`}` : ''],
@@ -112,7 +112,7 @@ export class BackendView {
       ['Packets', count(backend.packets_total), several(backend.bytes_total, 'byte', 'bytes')],
       ['Next hop', backend.next_hop?.mac ?? 'no neighbour is known', backend.next_hop ? `by interface ${backend.next_hop.interface}` : ''],
     ]);
-    this.#commands.update(commands.ofBackend(backend));
+    this.#commands.update(commands.ofBackend(backend, status.socket));
     return true;
   }
 }

@@ -56,6 +56,7 @@ pub(crate) fn status(core: &Core) -> Status {
             capacity: (engine.flows().len() * ENTRIES) as u64,
             entries: remembered_flows(engine, services.iter().map(|service| service.id)),
         },
+        socket: core.about.socket.as_ref().map(|path| path.display().to_string()),
         page: core.about.address.map(|address| page::url(&LAB, address)),
         console: core.about.address.map(|address| page::url(&CONSOLE, address)),
         drift: drift(core),

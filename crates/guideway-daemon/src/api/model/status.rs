@@ -32,6 +32,9 @@ pub struct Status {
     pub packets: PacketCounts,
     /// Remembered flows.
     pub flow_table: FlowTable,
+    /// The socket for operators, for `--socket` of the commands; not there where the API listens at none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
     /// Where a browser finds the laboratory page; not there where the API listens on no TCP address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<String>,
