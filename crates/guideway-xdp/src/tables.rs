@@ -3,10 +3,10 @@
 use std::sync::atomic::AtomicU32;
 
 use aya::maps::{Map, MapData, MapInfo};
-use guideway_forward::record::directory::Line;
+use guideway_forward::record::directory::{self, Line};
 use guideway_forward::record::{
     Backend, Books, Bucket, FragmentBucket, Pace, PrefixKey, QuicKey, Service, ServiceId, Settings, Tally,
-    Vip,
+    Vip, flow, fragment,
 };
 use guideway_soft::Limits;
 
@@ -24,6 +24,8 @@ pub(crate) struct Shape {
     pub(crate) kind: Kind,
     pub(crate) key: usize,
     pub(crate) value: usize,
+    /// What one element is, for people.
+    pub(crate) element: &'static str,
 }
 
 /// What kind of map it is.
@@ -37,30 +39,35 @@ pub(crate) enum Kind {
 
 /// Declares the maps with the sizes of their keys and values.
 macro_rules! shapes {
-    ($($constant:ident = $kind:ident $name:literal: $key:ty => $value:ty;)*) => {
+    ($($constant:ident = $kind:ident $name:literal: $key:ty => $value:ty, $element:literal;)*) => {
         $(pub(crate) const $constant: Shape =
-            Shape { name: $name, kind: Kind::$kind, key: size_of::<$key>(), value: size_of::<$value>() };)*
+            Shape { name: $name, kind: Kind::$kind, key: size_of::<$key>(), value: size_of::<$value>(), element: $element };)*
         /// Every map that outlives a process.
         pub(crate) const ALL: &[Shape] = &[$($constant,)*];
     };
 }
 
 shapes! {
-    DIRECTORY = Array "DIRECTORY": u32 => Line;
-    PREFIXES = Trie "PREFIXES": PrefixKey => ServiceId;
-    VIP_PREFIXES = Trie "VIP_PREFIXES": [u8; 20] => Vip;
-    QUIC = Hash "QUIC": QuicKey => u16;
-    SERVICES = Array "SERVICES": u32 => Service;
-    BACKENDS = Array "BACKENDS": u32 => Backend;
-    SLOTS = Array "SLOTS": u32 => [u32; SLOTS_A_LINE as usize];
-    FLOWS = Array "FLOWS": u32 => Bucket;
-    FRAGMENTS = Array "FRAGMENTS": u32 => FragmentBucket;
-    SETTINGS = Array "SETTINGS": u32 => Settings;
-    PACE = Array "PACE": u32 => Pace;
-    BOOKS = PerCpu "BOOKS": u32 => Books;
-    SERVED = PerCpu "SERVED": u32 => Tally;
-    SENT = PerCpu "SENT": u32 => Tally;
+    DIRECTORY = Array "DIRECTORY": u32 => Line, "2 places that services listen at";
+    PREFIXES = Trie "PREFIXES": PrefixKey => ServiceId, "a prefix that a service listens at";
+    VIP_PREFIXES = Trie "VIP_PREFIXES": [u8; 20] => Vip, "a prefix of virtual addresses";
+    QUIC = Hash "QUIC": QuicKey => u16, "a server id";
+    SERVICES = Array "SERVICES": u32 => Service, "a service";
+    BACKENDS = Array "BACKENDS": u32 => Backend, "a backend";
+    SLOTS = Array "SLOTS": u32 => [u32; SLOTS_A_LINE as usize], "16 slots";
+    FLOWS = Array "FLOWS": u32 => Bucket, "4 flows";
+    FRAGMENTS = Array "FRAGMENTS": u32 => FragmentBucket, "4 fragmented datagrams";
+    SETTINGS = Array "SETTINGS": u32 => Settings, "what is set";
+    PACE = Array "PACE": u32 => Pace, "the pace of answers";
+    BOOKS = PerCpu "BOOKS": u32 => Books, "the outcomes, on each CPU";
+    SERVED = PerCpu "SERVED": u32 => Tally, "what a service took, on each CPU";
+    SENT = PerCpu "SENT": u32 => Tally, "what a backend was sent, on each CPU";
 }
+
+// What their elements are said to be.
+const _: () = assert!(
+    SLOTS_A_LINE == 16 && flow::ENTRIES == 4 && fragment::FRAGMENT_ENTRIES == 4 && directory::PLACES == 2
+);
 
 /// The numbers of elements that `limits` ask for.
 pub(crate) fn sizes(limits: &Limits) -> Vec<(&'static str, u32)> {
@@ -91,12 +98,12 @@ pub(crate) const KEYS_A_LISTEN: u32 = 2;
 
 /// Buckets of the flow table: a power of two.
 pub(crate) fn flow_buckets(limits: &Limits) -> u32 {
-    limits.flows.div_ceil(guideway_forward::record::flow::ENTRIES as u32).next_power_of_two()
+    limits.flows.div_ceil(flow::ENTRIES as u32).next_power_of_two()
 }
 
 /// Buckets of the fragment cache: a power of two.
 pub(crate) fn fragment_buckets(limits: &Limits) -> u32 {
-    limits.fragments.div_ceil(guideway_forward::record::fragment::FRAGMENT_ENTRIES as u32).next_power_of_two()
+    limits.fragments.div_ceil(fragment::FRAGMENT_ENTRIES as u32).next_power_of_two()
 }
 
 /// The records, mapped.

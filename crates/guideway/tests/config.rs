@@ -64,7 +64,7 @@ fn a_service_where_one_backend_more_changes_the_size_of_auto_is_noted() {
     let edge = written("edge.toml", GOOD.replace("table_size = 509\n", ""));
     let run = guideway(&format!("check {edge}"));
     assert_eq!(run.code, 0);
-    let told = "note: service web: its table of \"auto\" has 251 slots with 2 backends and 509 with 3";
+    let told = "note: service web: the table of \"auto\" has 251 slots with 2 backends and 509 with 3";
     assert!(run.err.starts_with(told), "{}", run.err);
     let report = json(&format!("check --json {edge}"));
     assert_eq!((&report["ok"], &report["notes"][0]["service"]), (&true.into(), &"web".into()), "{report:#}");

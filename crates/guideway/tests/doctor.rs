@@ -37,4 +37,11 @@ fn memory_follows_the_limits_and_adds_up() {
     let maps = report["maps"].as_array().unwrap();
     let sum: u64 = maps.iter().map(|map| map["bytes"].as_u64().unwrap()).sum();
     assert_eq!(report["total_bytes"].as_u64(), Some(sum));
+    let flows = |report: &serde_json::Value| {
+        let maps = report["maps"].as_array().unwrap();
+        let map = maps.iter().find(|map| map["map"] == "FLOWS").unwrap();
+        (map["entries"].as_u64().unwrap(), map["entry"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(flows(&report), (262_144, "4 flows".to_owned()));
+    assert_eq!(flows(&json("bench memory --json")), flows(&report), "the daemon's default");
 }

@@ -12,6 +12,22 @@ const SMALL: &str =
     "lab persistence --flows 60 --minutes 3 --changes 5 --backends 6 --slots 251 --tcp-idle 30 --udp-idle 10";
 
 #[test]
+fn what_there_is_one_of_is_told_in_the_singular() {
+    let run = guideway("lab persistence --minutes 1 --changes 1");
+    assert!(run.out.contains(" and 1 change in 1 minute; "), "{}", run.out);
+}
+
+#[test]
+fn a_side_that_there_is_not_is_told_with_the_nearest() {
+    for (given, near) in [("katran", "katran-v2"), ("magle", "maglev")] {
+        let run = guideway(&format!("lab migrate --from {given} --to maglev --made-up 4"));
+        assert_eq!(run.code, 2);
+        assert!(run.err.contains("'--from <NAME>'"), "{}", run.err);
+        assert!(run.err.contains(&format!("did you mean \"{near}\"?")), "{}", run.err);
+    }
+}
+
+#[test]
 fn persistence_tells_one_row_a_strategy_and_exits_well_when_the_promise_holds() {
     let report = json(&format!("{SMALL} --json"));
     let rows = report["rows"].as_array().unwrap();

@@ -16,7 +16,8 @@ use super::value::{Bounded, MacAddr};
 use super::words::Protocol;
 use super::{build_daemon, build_health, build_service};
 
-const DEFAULT_FLOW_TABLE_ENTRIES: u64 = 1 << 20;
+/// Flows that are remembered at most where the configuration does not say.
+pub const DEFAULT_FLOW_TABLE_ENTRIES: u32 = 1 << 20;
 const DEFAULT_MTU: u64 = 1500;
 const DEFAULT_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const DEFAULT_NEXT_HOP_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
@@ -109,7 +110,7 @@ pub(super) fn build(raw: RawConfig, problems: &mut Vec<Problem>) -> Config {
 }
 
 fn flow_table_entries(entries: Option<At<Bounded<64, 268_435_456>>>) -> u32 {
-    let entries = entries.map_or(DEFAULT_FLOW_TABLE_ENTRIES, |entries| entries.value.0);
+    let entries = entries.map_or(DEFAULT_FLOW_TABLE_ENTRIES.into(), |entries| entries.value.0);
     // Both bounds are powers of two, so that rounding stays within them and within 32 bits.
     u32::try_from(entries.next_power_of_two()).unwrap_or(1 << 28)
 }

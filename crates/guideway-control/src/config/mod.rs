@@ -49,6 +49,7 @@ use std::path::Path;
 
 use toml::de::DeTable;
 
+pub use build::DEFAULT_FLOW_TABLE_ENTRIES;
 pub use model::{
     Backend, Config, Daemon, Health, MAX_BACKENDS, MAX_SERVICES, Ports, Probe, Quic, Service, Underlay,
 };

@@ -41,7 +41,7 @@ impl fmt::Display for SizeBorder {
         let larger = size.max(size_then);
         write!(
             out,
-            "its table of \"auto\" has {size} slots with {backends} backends and {size_then} with {then}, and another \
+            "the table of \"auto\" has {size} slots with {backends} backends and {size_then} with {then}, and another \
              size moves new flows between all of them; `table_size = {larger}` is good for both"
         )
     }
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_service_at_an_edge_of_auto_is_told_with_the_remedy() {
-        let told = "its table of \"auto\" has 509 slots with 5 backends and 1021 with 6, and another size moves new flows \
+        let told = "the table of \"auto\" has 509 slots with 5 backends and 1021 with 6, and another size moves new flows \
                     between all of them; `table_size = 1021` is good for both";
         assert_eq!(border(5, ""), Some(told.to_owned()));
         let at: Vec<usize> = (0..50).filter(|&backends| border(backends, "").is_some()).collect();

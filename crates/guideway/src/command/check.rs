@@ -7,6 +7,7 @@ use guideway_control::config::{self, events};
 use guideway_control::counted;
 use serde_json::json;
 
+use super::notes::told_once;
 use crate::failure::{Failure, Outcome};
 use crate::output_file::one_standard_input;
 use crate::screen::{Screen, printable};
@@ -78,8 +79,8 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
                     .collect();
                 screen.json(&json!({ "ok": true, "problems": [], "notes": notes }))?;
             } else {
-                for (service, message) in notes {
-                    crate::screen::report("note", format!("service {service}: {message}"));
+                for note in told_once(notes.map(|(service, message)| (service.clone(), message))) {
+                    crate::screen::report("note", note);
                 }
                 let backends: usize = config.services.iter().map(|service| service.backends.len()).sum();
                 writeln!(
@@ -104,4 +105,5 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
 }
 
 /// What is to be known of a service without `[service.health]` and `[defaults.health]`.
-const UNCHECKED: &str = "no health check: its backends count as well whatever becomes of them ([service.health] has them checked)";
+const UNCHECKED: &str =
+    "no health check: backends count as well whatever becomes of them ([service.health] has them checked)";

@@ -10,6 +10,7 @@ pub(crate) mod doctor;
 pub(crate) mod lab;
 pub(crate) mod live;
 pub(crate) mod man;
+pub(crate) mod notes;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod schema;

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use guideway_daemon::default_limits;
 use guideway_soft::Limits;
 use guideway_xdp::memory::{MapMemory, report};
 use serde::Serialize;
@@ -12,26 +13,28 @@ use crate::screen::Screen;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-All memory is taken when the program is loaded; nothing is taken while packets are forwarded.
+What is not given is what the daemon takes where its configuration has no services and no `[flow_table]`; for each service
+it takes room for two, and for three of its tables. All memory is taken when the program is loaded; nothing is taken while
+packets are forwarded.
 
 Exit codes:
   0  ok
   2  the command line is wrong")]
 pub(crate) struct Args {
     /// Services
-    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().services)]
+    #[arg(long, value_name = "COUNT", default_value_t = default_limits().services)]
     services: u16,
     /// Places for backends, over all services
-    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().backends)]
+    #[arg(long, value_name = "COUNT", default_value_t = default_limits().backends)]
     backends: u32,
     /// Slots, over all tables
-    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().slots)]
+    #[arg(long, value_name = "COUNT", default_value_t = default_limits().slots)]
     slots: u32,
     /// Flows that can be remembered
-    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().flows)]
+    #[arg(long, value_name = "COUNT", default_value_t = default_limits().flows)]
     flows: u32,
     /// Fragmented datagrams under way
-    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().fragments)]
+    #[arg(long, value_name = "COUNT", default_value_t = default_limits().fragments)]
     fragments: u32,
     /// CPUs, for what is counted on each [default: those of this machine]
     #[arg(long, value_name = "COUNT")]
@@ -42,18 +45,19 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Serialize)]
-struct Report<'a> {
+struct Report {
     cpus: u32,
     total_bytes: u64,
     bytes_a_slot: f64,
     bytes_a_flow: f64,
-    maps: Vec<Map<'a>>,
+    maps: Vec<Map>,
 }
 
 #[derive(Debug, Serialize)]
-struct Map<'a> {
-    map: &'a str,
+struct Map {
+    map: &'static str,
     entries: u32,
+    entry: &'static str,
     bytes: u64,
 }
 
@@ -64,7 +68,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         slots: args.slots,
         flows: args.flows,
         fragments: args.fragments,
-        ..Limits::default()
+        ..default_limits()
     };
     let cpus = args.cpus.unwrap_or_else(guideway_xdp::memory::possible_cpus);
     let maps = report(&limits, cpus);
@@ -72,7 +76,12 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     let total_bytes = maps.iter().map(|map| map.bytes).sum();
     let each = |bytes: u64, count: u32| bytes as f64 / f64::from(count.max(1));
     if args.json {
-        let of = |map: &MapMemory| Map { map: map.map, entries: map.entries, bytes: map.bytes };
+        let of = |map: &MapMemory| Map {
+            map: map.map,
+            entries: map.entries,
+            entry: map.element,
+            bytes: map.bytes,
+        };
         screen.json(&Report {
             cpus,
             total_bytes,
@@ -82,12 +91,21 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         })?;
         return Ok(Outcome::Ok);
     }
-    let mut columns =
-        Columns::new([("map", Align::Left), ("entries", Align::Right), ("bytes", Align::Right)]);
+    let mut columns = Columns::new([
+        ("map", Align::Left),
+        ("entries", Align::Right),
+        ("each", Align::Left),
+        ("bytes", Align::Right),
+    ]);
     for map in &maps {
-        columns.row([map.map.to_owned(), map.entries.to_string(), map.bytes.to_string()]);
+        columns.row([
+            map.map.to_owned(),
+            map.entries.to_string(),
+            map.element.to_owned(),
+            map.bytes.to_string(),
+        ]);
     }
-    columns.row(["all".into(), String::new(), total_bytes.to_string()]);
+    columns.row(["all".into(), String::new(), String::new(), total_bytes.to_string()]);
     columns.write(screen)?;
     writeln!(
         screen,

@@ -14,7 +14,7 @@ use super::sweep;
 use crate::columns::{Align, Columns};
 use crate::command::table::backends::{BackendArgs, same_identity};
 use crate::failure::{Failure, Outcome};
-use crate::nearest::hint;
+use crate::nearest::nearest;
 use crate::screen::Screen;
 
 /// Count what resolves elsewhere after a migration, from one policy or system to another on the same backends
@@ -32,11 +32,11 @@ Examples:
   guideway lab migrate --from maglev --from-slots 65537 --to maglev --to-slots 655373 --made-up 100")]
 pub(super) struct Args {
     /// Before: a policy or a profile
-    #[arg(long, value_name = "NAME")]
-    from: String,
+    #[arg(long, value_name = "NAME", value_parser = named)]
+    from: Named,
     /// After: a policy or a profile
-    #[arg(long, value_name = "NAME")]
-    to: String,
+    #[arg(long, value_name = "NAME", value_parser = named)]
+    to: Named,
     /// Slots before [default: 65537 for a policy, a profile's own]
     #[arg(long, value_name = "SLOTS", value_parser = sweep::number)]
     from_slots: Option<u32>,
@@ -79,6 +79,35 @@ pub(super) struct Args {
     output: OutputArgs,
 }
 
+/// What a side is called.
+#[derive(Debug, Clone, Copy)]
+enum Named {
+    Policy(Contender),
+    Profile(Profile),
+}
+
+/// A side by its name. No list of values will do for the parser: `ring:POINTS` has a number in it.
+fn named(name: &str) -> Result<Named, String> {
+    if let Ok(contender) = name.parse() {
+        return Ok(Named::Policy(contender));
+    }
+    if let Ok(profile) = name.parse() {
+        return Ok(Named::Profile(profile));
+    }
+    let policies = Contender::ALL.map(|contender| contender.to_string());
+    let profiles = Profile::ALL.map(Profile::name);
+    // Of a name in several versions the latest.
+    let near = nearest(name, policies.iter().map(String::as_str).chain(profiles));
+    let near =
+        near.or_else(|| profiles.into_iter().rev().find(|known| known.starts_with(&format!("{name}-"))));
+    let hint = near.map(|near| format!(" (did you mean {near:?}?)")).unwrap_or_default();
+    Err(format!(
+        "it is no policy and no profile{hint}; the policies are {}, and the profiles {}",
+        policies.join(", "),
+        profiles.join(", ")
+    ))
+}
+
 fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, such as seed=7")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
@@ -88,8 +117,8 @@ pub(super) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     args.output.ready()?;
     let settings = Settings {
         seed: args.seed,
-        from: system(&args.from, args.from_slots, &args.from_param, args.from_by_source)?,
-        to: system(&args.to, args.to_slots, &args.to_param, args.to_by_source)?,
+        from: system(args.from, args.from_slots, &args.from_param, args.from_by_source)?,
+        to: system(args.to, args.to_slots, &args.to_param, args.to_by_source)?,
         backends: backends(args)?,
         service: args.service,
         protocol: if args.udp { 17 } else { 6 },
@@ -114,30 +143,24 @@ pub(super) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
 
 /// One side, by the name of a policy or a profile.
 fn system(
-    name: &str,
+    named: Named,
     slots: Option<u32>,
     params: &[(String, String)],
     by_source: bool,
 ) -> Result<System, Failure> {
     let pairs = || params.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    if let Ok(contender) = name.parse::<Contender>() {
-        if slots.is_some() && !contender.has_table() {
-            return Err(Failure::usage(format!(
-                "policy {contender} has no table; drop the option for its slots"
-            )));
+    let profile = match named {
+        Named::Profile(profile) => profile,
+        Named::Policy(contender) => {
+            if slots.is_some() && !contender.has_table() {
+                return Err(Failure::usage(format!(
+                    "policy {contender} has no table; drop the option for its slots"
+                )));
+            }
+            let slots = slots.map_or(Ok(TableSize::DEFAULT), TableSize::new).map_err(Failure::usage)?;
+            let seed = Params::parse(Profile::Native, pairs()).map_err(Failure::usage)?.seed;
+            return Ok(System::Native { contender, slots, seed, by_source });
         }
-        let slots = slots.map_or(Ok(TableSize::DEFAULT), TableSize::new).map_err(Failure::usage)?;
-        let seed = Params::parse(Profile::Native, pairs()).map_err(Failure::usage)?.seed;
-        return Ok(System::Native { contender, slots, seed, by_source });
-    }
-    let Ok(profile) = name.parse::<Profile>() else {
-        let policies = Contender::ALL.map(|contender| contender.to_string());
-        let names = policies.iter().map(String::as_str).chain(Profile::ALL.map(Profile::name));
-        let list = names.clone().collect::<Vec<_>>().join(", ");
-        return Err(Failure::usage(format!(
-            "{name:?} is no policy and no profile{}; there are {list}",
-            hint(name, names)
-        )));
     };
     if by_source {
         return Err(Failure::usage(format!(

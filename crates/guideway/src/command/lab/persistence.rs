@@ -206,9 +206,8 @@ fn chart(report: &Report) -> Chart {
     Chart {
         title: "Flows that broke although their backend lived, and flows that died with it".into(),
         subtitle: format!(
-            "{} changes in {} minutes, {balancers}; {} flows",
-            report.changes.len(),
-            report.minutes,
+            "{}, {balancers}; {} flows",
+            changes(report),
             grouped(report.flows.values().sum::<u64>())
         ),
         x: Axis::of_names("", ["all broken", "TCP", "UDP", "QUIC", "lost"]),
@@ -221,17 +220,24 @@ fn about(report: &Report) -> String {
     let flows: u64 = report.flows.values().sum();
     let balancers = match report.balancers {
         1 => "one balancer".to_owned(),
-        number => format!("{number} balancers, {} restarts without memory", report.restarts.len()),
+        number => {
+            let restarts = counted(report.restarts.len(), "restart", "restarts");
+            format!("{number} balancers, {restarts} without memory")
+        }
     };
-    let resteers = report.resteers.len();
+    let resteers = counted(report.resteers.len(), "time", "times");
     format!(
-        "Seed {}: {} flows, {} packets and {} changes in {} minutes; {balancers}, routers that chose anew {resteers} times.",
+        "Seed {}: {} flows, {} packets and {}; {balancers}, routers that chose anew {resteers}.",
         report.seed,
         grouped(flows),
         grouped(report.packets),
-        report.changes.len(),
-        report.minutes
+        changes(report)
     )
+}
+
+fn changes(report: &Report) -> String {
+    let changes = counted(report.changes.len(), "change", "changes");
+    format!("{changes} in {}", counted(report.minutes, "minute", "minutes"))
 }
 
 fn cells(row: &Row) -> [String; 9] {

@@ -9,6 +9,7 @@ use guideway_control::counted;
 use guideway_daemon::model::{Applied, Plan};
 use serde_json::Value;
 
+use crate::command::notes::told_once;
 use crate::daemon_client::{Answer, DaemonArgs};
 use crate::failure::{Failure, Outcome};
 use crate::screen::{Screen, Style};
@@ -199,9 +200,13 @@ fn show(plan: &Plan, screen: &mut Screen) -> Result<(), Failure> {
         if service.resize_waits {
             writeln!(screen, "    the new table size or seed waits until the service has settled")?;
         }
-        for note in &service.notes {
-            writeln!(screen, "    note: {note}")?;
-        }
+    }
+    let notes = plan
+        .services
+        .iter()
+        .flat_map(|service| service.notes.iter().map(|note| (service.service.clone(), note.clone())));
+    for note in told_once(notes) {
+        writeln!(screen, "note: {note}")?;
     }
     if plan.services.is_empty() {
         writeln!(screen, "nothing changes")?;
