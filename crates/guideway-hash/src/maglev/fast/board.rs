@@ -46,7 +46,7 @@ pub(super) struct Walker {
     pub(super) skip: u32,
 }
 
-/// A table while it is filled. It takes one bit a slot and eight bytes a backend besides the table itself.
+/// A table while it is filled. It takes one bit a slot and eight bytes a backend besides the table.
 pub(super) struct Board<S> {
     pub(super) size: u32,
     pub(super) walkers: Vec<Walker>,
@@ -97,25 +97,24 @@ impl<S: Owner> Field<'_, S> {
     /// Gives `backend`, which exists, the first free slot from where it stands, one look at a time.
     #[inline(always)]
     pub(super) fn claim(&mut self, backend: u32) {
-        self.claim_from(backend, self.walkers[backend as usize].at);
-    }
-
-    /// The same, from slot `at` of its walk.
-    #[inline(always)]
-    pub(super) fn claim_from(&mut self, backend: u32, mut at: u32) {
-        let walker = &mut self.walkers[backend as usize];
-        let skip = walker.skip;
-        loop {
-            let word = &mut self.taken[(at >> 5) as usize];
-            let bit = 1 << (at & 31);
-            if *word & bit == 0 {
-                *word |= bit;
-                break;
-            }
+        let Walker { mut at, skip } = self.walkers[backend as usize];
+        while !self.claim_free(backend, at) {
             at = step(at, skip, self.size);
         }
-        self.owners[at as usize] = S::of(backend);
-        walker.at = step(at, skip, self.size);
+        self.walkers[backend as usize].at = step(at, skip, self.size);
+    }
+
+    /// Gives `backend` this slot if it is free, and says whether it was.
+    #[inline(always)]
+    pub(super) fn claim_free(&mut self, backend: u32, slot: u32) -> bool {
+        let word = &mut self.taken[(slot >> 5) as usize];
+        let bit = 1 << (slot & 31);
+        let free = *word & bit == 0;
+        if free {
+            *word |= bit;
+            self.owners[slot as usize] = S::of(backend);
+        }
+        free
     }
 }
 

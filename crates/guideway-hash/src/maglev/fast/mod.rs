@@ -6,20 +6,20 @@
 //! * Each look costs a division and touches a table that the first-level cache can't hold. Here a bitmap of M bits
 //!   says what is taken, and a walk moves on by addition.
 //! * Whether a slot is free is unpredictable in the middle of a fill, so each turn costs a mispredicted branch. Here
-//!   up to thirty-two slots of a walk are looked at together, and the first free one is found by counting bits;
-//!   with gathered loads where the processor has them ([`Kernel::Avx2`]).
-//! * Turns that claim as soon as they have looked wait for each other. Here eight or more look before any of them
-//!   claims.
+//!   thirty-two slots of a walk are looked at together, and the free ones are found by counting bits; with gathered
+//!   loads where the processor has them ([`Kernel::Avx2`]). They serve their backend's later turns as well, since what
+//!   has been taken stays so.
 //! * Two thirds of all looks belong to the last sqrt(M) turns. Here the walk is inverted for those: each free slot
 //!   tells how far along the walk it lies, and the least far is taken.
 //!
-//! Scratch memory is eight bytes a backend, one bit a slot, and a few words for each of the last turns.
+//! Scratch memory is 72 bytes a backend, one bit a slot, and a few words for each of the last turns.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 mod board;
 mod portable;
 mod reach;
+mod seek;
 mod tail;
 mod walk;
 
@@ -63,8 +63,7 @@ impl Kernel {
     }
 }
 
-/// As [`fill`](super::fill), by the given kernel, or by [`Kernel::Portable`] where the machine or the size is
-/// beyond it.
+/// As [`fill`](super::fill), by the given kernel, or by [`Kernel::Portable`] where the machine does not run it.
 ///
 /// # Errors
 /// As [`fill`](super::fill).
@@ -92,6 +91,12 @@ struct Unknown {
     backend: u32,
 }
 
+impl Unknown {
+    fn among(self, backends: usize) -> BuildError {
+        BuildError::UnknownBackend { turn: self.turn, backend: self.backend, backends }
+    }
+}
+
 fn run<S: Owner>(
     kernel: Kernel,
     size: u32,
@@ -99,23 +104,19 @@ fn run<S: Owner>(
     mut turns: impl Turns,
 ) -> Result<Table, BuildError> {
     let mut board = Board::<S>::new(size, preferences)?;
-    let backends = preferences.len();
-    let unknown = |Unknown { turn, backend }| BuildError::UnknownBackend { turn, backend, backends };
     // The last turns search among as many free slots, whose places in a list must fit a slot's entry.
     let walked = size - (2 * size.isqrt()).clamp(1, size).min(u16::MAX.into());
-    // When some per cent of the slots are taken. The numbers below are measured.
-    let percent = |n: u32| walked.min((u64::from(size) * u64::from(n) / 100) as u32);
+    // As long as a look in three finds its slot taken at most; measured.
+    let sparse = walked.min((u64::from(size) * 3 / 10) as u32);
+    walk::step_by_step(&mut board, &mut turns, 0..sparse)?;
     #[cfg(target_arch = "x86_64")]
-    if kernel == Kernel::Avx2 && size <= avx2::MAX_SIZE && avx2::is_available() {
-        avx2::turns(&mut board, &mut turns, percent, walked).map_err(unknown)?;
+    if kernel == Kernel::Avx2 && avx2::is_available() {
+        avx2::turns(&mut board, &mut turns, sparse..walked)?;
         tail::finish::<S, avx2::Search>(&mut board, &mut turns, walked)?;
         return Ok(board.into_table());
     }
     let _ = kernel;
-    walk::step_by_step(&mut board, &mut turns, 0..percent(30)).map_err(unknown)?;
-    portable::turns::<S, 4>(&mut board, &mut turns, percent(30)..percent(60)).map_err(unknown)?;
-    portable::turns::<S, 8>(&mut board, &mut turns, percent(60)..percent(85)).map_err(unknown)?;
-    portable::far_turns(&mut board, &mut turns, percent(85)..walked).map_err(unknown)?;
+    portable::turns(&mut board, &mut turns, sparse..walked)?;
     tail::finish::<S, portable::Search>(&mut board, &mut turns, walked)?;
     Ok(board.into_table())
 }
