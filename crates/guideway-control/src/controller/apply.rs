@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::living::Living;
+use super::names::Names;
 use super::prepared::Prepared;
 use super::spec::{BackendSpec, Health, ServiceSpec};
 use super::{ChangeError, Controller, Removal, ServiceChange};
@@ -43,10 +44,10 @@ impl<E: Engine> Controller<E> {
     ) -> Result<Prepared, ChangeError> {
         let name = spec.name.clone();
         let health = |backend: &BackendSpec| health(&name, backend);
-        let by_identity: HashMap<&str, &BackendSpec> =
-            spec.backends.iter().map(|backend| (backend.identity.as_ref(), backend)).collect();
-        let before =
-            self.exchange_health(&name, |identity| by_identity.get(identity).map(|backend| health(backend)));
+        let names = Names::of(&spec.backends);
+        let before = self.exchange_health(&name, |identity| {
+            names.find(identity).map(|place| health(&spec.backends[place]))
+        });
         self.prepare(spec, health, Removal::Drain, before, living)
     }
 

@@ -1,12 +1,13 @@
 //! Changes of services: plan each aside, prepare it, tell the forwarder where services listen, then finish all or none.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use guideway_forward::record::{BackendState, NO_BACKEND};
 
 use super::living::Living;
 use super::member::Member;
+use super::names::{self, Names};
 use super::prepared::Prepared;
 use super::service::Held;
 use super::spec::{AllDown, BackendSpec, Health, ServiceSpec};
@@ -24,22 +25,33 @@ pub(super) struct Plan {
     pub(super) resize_waits: bool,
 }
 
-/// Backends that a change wants and has not found among the members yet, by identity.
-struct Wanted<'a>(HashMap<&'a str, &'a BackendSpec>);
+/// Backends that a change wants, and which of them have not been found among the members yet.
+struct Wanted<'a> {
+    names: Names<'a>,
+    found: Vec<bool>,
+}
 
 impl<'a> Wanted<'a> {
     fn of(spec: &'a ServiceSpec) -> Self {
-        Self(spec.backends.iter().map(|backend| (backend.identity.as_ref(), backend)).collect())
+        Self { names: Names::of(&spec.backends), found: vec![false; spec.backends.len()] }
     }
 
-    fn has(&self, backend: &BackendSpec) -> bool {
-        self.0.contains_key(backend.identity.as_ref())
+    /// Those that are left.
+    fn left(&self) -> impl Iterator<Item = &'a BackendSpec> {
+        self.names
+            .backends()
+            .iter()
+            .zip(&self.found)
+            .filter(|(_, found)| !**found)
+            .map(|(backend, _)| backend)
     }
 
     /// The one that is the same server.
     fn take(&mut self, Member { spec, .. }: &Member) -> Option<&'a BackendSpec> {
-        let same = self.0.get(spec.identity.as_ref()).is_some_and(|one| one.address == spec.address);
-        if same { self.0.remove(spec.identity.as_ref()) } else { None }
+        let place = self.names.find(&spec.identity)?;
+        let same = !self.found[place] && self.names.backends()[place].address == spec.address;
+        self.found[place] |= same;
+        same.then(|| &self.names.backends()[place])
     }
 
     /// The one at the address of a member whose name was lost.
@@ -47,8 +59,11 @@ impl<'a> Wanted<'a> {
         if !member.is_nameless() {
             return None;
         }
-        let name = self.0.values().find(|one| one.address == member.spec.address)?.identity.as_ref();
-        self.0.remove(name)
+        let left = |place: &usize| !self.found[*place];
+        let at = |place: &usize| self.names.backends()[*place].address == member.spec.address;
+        let place = (0..self.found.len()).find(|place| left(place) && at(place))?;
+        self.found[place] = true;
+        Some(&self.names.backends()[place])
     }
 }
 
@@ -123,8 +138,8 @@ impl<E: Engine> Controller<E> {
     }
 
     pub(super) fn check(&self, spec: &ServiceSpec) -> Result<(), ChangeError> {
-        let mut identities = HashSet::new();
-        if let Some(twice) = spec.backends.iter().find(|backend| !identities.insert(&backend.identity)) {
+        let held = self.services.get(&spec.name);
+        if let Some(twice) = names::twice(&spec.backends, held.map_or(&[], |held| &held.spec.backends)) {
             return Err(ChangeError::DuplicateBackend {
                 service: spec.name.clone(),
                 backend: twice.identity.to_string(),
@@ -139,7 +154,7 @@ impl<E: Engine> Controller<E> {
                 });
             }
         }
-        let before = self.services.get(&spec.name).map_or(0, |held| held.spec.listen.len());
+        let before = held.map_or(0, |held| held.spec.listen.len());
         let others = self.listening.len().saturating_sub(before) as u32;
         let capacity = self.engine.capacity().listens;
         if others.saturating_add(spec.listen.len() as u32) > capacity {
@@ -184,7 +199,7 @@ impl<E: Engine> Controller<E> {
         }
         let vacant: Vec<usize> = (0..members.len()).filter(|&local| members[local].is_none()).collect();
         let mut vacant = vacant.into_iter();
-        for backend in spec.backends.iter().filter(|backend| wanted.has(backend)) {
+        for backend in wanted.left() {
             let member = Some(Member::new(backend.clone(), health_of_new(backend)));
             match vacant.next() {
                 Some(local) => members[local] = member,

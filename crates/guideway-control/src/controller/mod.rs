@@ -16,6 +16,7 @@ pub mod from_config;
 mod inspect;
 mod living;
 mod member;
+mod names;
 mod next_hop;
 mod outline;
 mod prepared;

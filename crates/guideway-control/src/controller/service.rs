@@ -146,20 +146,20 @@ impl Held {
 
     /// The slots of the active table to which `owners` gives another owner, each with what it holds and who takes it.
     pub(crate) fn changed<'a>(&'a self, owners: &'a [u16]) -> impl Iterator<Item = (u32, Slot, u16)> + 'a {
-        // Most keep theirs, so several are compared at once.
-        const ABREAST: usize = 16;
-        let abreast = self.words.chunks(ABREAST).zip(owners.chunks(ABREAST));
-        let changed = |(words, owners): &(&[Slot], &[u16])| {
-            words
-                .iter()
-                .zip(*owners)
-                .fold(false, |changed, (word, owner)| changed | (word.current() != *owner))
-        };
-        let changed = (0..).step_by(ABREAST).zip(abreast).filter(move |(_, abreast)| changed(abreast));
-        let one_by_one = changed.flat_map(|(first, (words, owners))| {
-            (first..).zip(words.iter().zip(owners)).map(|(slot, (word, owner))| (slot, *word, *owner))
-        });
-        one_by_one.filter(|(_, word, owner)| word.current() != *owner)
+        // Which ones can't be guessed, so each is written down, and counted only where it changed.
+        const BLOCK: usize = 256;
+        let mut changed = Vec::new();
+        let mut block = [0; BLOCK];
+        let blocks = self.words.chunks(BLOCK).zip(owners.chunks(BLOCK));
+        for (first, (words, owners)) in (0_u32..).step_by(BLOCK).zip(blocks) {
+            let mut many = 0;
+            for ((slot, word), owner) in (first..).zip(words).zip(owners) {
+                block[many] = slot;
+                many += usize::from(word.current() != *owner);
+            }
+            changed.extend_from_slice(&block[..many]);
+        }
+        changed.into_iter().map(|slot| (slot, self.words[slot as usize], owners[slot as usize]))
     }
 
     /// The wanted member with this identity.

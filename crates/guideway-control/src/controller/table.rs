@@ -44,7 +44,10 @@ pub(crate) fn owners(
     let named = |place: usize| names.get(place).copied().unwrap_or(NO_BACKEND);
     match rule {
         TableRule::Maglev => {
-            let table = MaglevBuilder::new().size(size).hasher(hasher).build(eligible)?;
+            let plan = MaglevBuilder::new().size(size).hasher(hasher).plan(eligible)?;
+            let table = plan.fill()?;
+            let names: Vec<u16> = plan.order.iter().map(|&place| named(place as usize)).collect();
+            let named = |place: usize| names.get(place).copied().unwrap_or(NO_BACKEND);
             Ok(match table.slots() {
                 Slots::U16(places) => places.iter().map(|&place| named(place.into())).collect(),
                 Slots::U32(places) => places.iter().map(|&place| named(place as usize)).collect(),

@@ -92,7 +92,7 @@ impl<H: StableHasher> MaglevBuilder<H> {
         let mut weights = Vec::new();
         weights.try_reserve_exact(order.len()).map_err(out_of_memory)?;
         weights.extend(order.iter().map(|&index| backends[index as usize].1));
-        Ok(Plan { order, preferences, weights })
+        Ok(Plan { size: self.size.get(), order, preferences, weights })
     }
 
     /// The table of these backends, each an identity and a weight. Its owners are indices into `backends`.
@@ -103,16 +103,10 @@ impl<H: StableHasher> MaglevBuilder<H> {
     /// [`BuildError::DuplicateIdentity`], [`BuildError::NoEligibleBackend`], [`BuildError::TooManyBackends`],
     /// [`BuildError::Allocation`].
     pub fn build<I: AsRef<[u8]>>(&self, backends: &[(I, u32)]) -> Result<Table, BuildError> {
-        let size = self.size.get();
-        let Plan { order, preferences, weights } = self.plan(backends)?;
-        let table = if weights.windows(2).all(|pair| pair[0] == pair[1]) {
-            fill(size, &preferences, RoundRobin::new(preferences.len() as u32))?
-        } else {
-            fill(size, &preferences, Weighted::new(size, &weights)?)?
-        };
-        table
-            .renumber(&order, backends.len())
-            .ok_or(BuildError::Allocation { slots: size, backends: backends.len() })
+        let plan = self.plan(backends)?;
+        plan.fill()?
+            .renumber(&plan.order, backends.len())
+            .ok_or(BuildError::Allocation { slots: plan.size, backends: backends.len() })
     }
 }
 
@@ -127,12 +121,29 @@ fn head(identity: &[u8]) -> u128 {
 /// The backends that take turns in a native table, in canonical order: ascending by identity bytes.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// Slots of the table.
+    pub size: u32,
     /// Indices into the caller's backends.
     pub order: Vec<u32>,
     /// Their preferences.
     pub preferences: Vec<Preference>,
     /// Their weights, all positive.
     pub weights: Vec<u32>,
+}
+
+impl Plan {
+    /// The table. Its owners are indices into `order`.
+    ///
+    /// # Errors
+    /// [`BuildError::Allocation`].
+    pub fn fill(&self) -> Result<Table, BuildError> {
+        let size = self.size;
+        if self.weights.windows(2).all(|pair| pair[0] == pair[1]) {
+            fill(size, &self.preferences, RoundRobin::new(self.preferences.len() as u32))
+        } else {
+            fill(size, &self.preferences, Weighted::new(size, &self.weights)?)
+        }
+    }
 }
 
 /// A native Maglev table together with the backends it was built from.
