@@ -104,7 +104,7 @@ fn build(size: u32, backends: usize, quick: bool) -> Build {
         51
     };
     let medians = medians(rounds, &mut candidates);
-    let scratch_bytes = backends * 24 + size as usize / 8;
+    let scratch_bytes = backends * 88 + size as usize / 8;
     Build { size, backends, medians, table_bytes: table.memory_bytes(), scratch_bytes }
 }
 

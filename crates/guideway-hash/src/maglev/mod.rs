@@ -27,7 +27,7 @@
 //!
 //! # What it costs
 //!
-//! A fill looks at some M ln M slots: about a millisecond at 65,537 ([`fast`] tells why not more). The table takes two
+//! A fill looks at some M ln M slots: about half a millisecond at 65,537 ([`fast`] tells why not more). The table takes two
 //! bytes a slot, and building it one bit a slot and some bytes a backend more.
 //!
 //! # The parts
