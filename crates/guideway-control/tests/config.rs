@@ -57,6 +57,18 @@ fn defaults_are_inherited_and_overridden() {
 }
 
 #[test]
+fn names_that_urls_resolve_are_refused_where_they_stand() {
+    for name in [".", ".."] {
+        let backend = only_problem(&file("", "").replace("\"be1\"", &format!("\"{name}\"")));
+        assert_eq!((backend.0, backend.1), (11, format!("`{name}` cannot be a name")));
+        let service = only_problem(&file("", "").replace("\"web\"", &format!("\"{name}\"")));
+        assert_eq!((service.0, service.1), (5, format!("`{name}` cannot be a name")));
+        assert!(service.2.contains("the API names services"), "{}", service.2);
+    }
+    parse(&file("", "").replace("\"be1\"", "\"...\"")).unwrap();
+}
+
+#[test]
 fn all_mistakes_of_a_file_are_named_at_once() {
     let text =
         file("encapsulation = \"ipip6\"\ntable_size = 65536\nidle_tcp = 30", "wieght = 3\nstate = \"drain\"");

@@ -328,8 +328,18 @@ impl FromValue for Name {
                 Problem::new(value.span(), format!("`{text}` cannot be a name"))
                     .label("1 to 63 of letters, digits, `.`, `_` and `-`"),
             );
+            return None;
         }
-        fits.then_some(Self(text))
+        // Clients of the API resolve `/backends/../weight` before they send it.
+        if matches!(text.as_str(), "." | "..") {
+            problems.push(
+                Problem::new(value.span(), format!("`{text}` cannot be a name"))
+                    .label("in a URL this is the way to another place")
+                    .help("give it a name with a letter or a digit: the API names services and backends in its paths"),
+            );
+            return None;
+        }
+        Some(Self(text))
     }
 }
 
@@ -343,7 +353,7 @@ impl JsonSchema for Name {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^[A-Za-z0-9._-]{1,63}$" })
+        json_schema!({ "type": "string", "pattern": "^(?!\\.\\.?$)[A-Za-z0-9._-]{1,63}$" })
     }
 }
 
