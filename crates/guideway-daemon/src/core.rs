@@ -129,6 +129,8 @@ pub(crate) struct About {
 pub(crate) struct Unsaved {
     pub(crate) health: bool,
     pub(crate) overrides: bool,
+    /// Which records of the forwarder are of removed backends; it may have changed.
+    pub(crate) removed: bool,
 }
 
 /// A configuration was refused; everything is as it was.
@@ -348,7 +350,7 @@ impl Core {
             }
             self.desired.configure(&config, &mut self.board, now);
         }
-        self.unsaved = Unsaved { health: true, overrides: true };
+        self.unsaved = Unsaved { health: true, overrides: true, removed: true };
         self.tunnels_stale = true;
     }
 
@@ -515,6 +517,7 @@ impl Core {
             }
             touched.insert(service);
         }
+        self.unsaved.removed |= !touched.is_empty();
         self.committed_at = Some(now);
         self.retry_at = refused.is_some().then(|| now + RETRY_EVERY);
         (touched, refused)

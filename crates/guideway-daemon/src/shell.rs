@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use guideway_control::config::{Config, Source};
 use guideway_control::counted;
+use guideway_control::drain;
 use guideway_control::health::probe::{Answers, Driver, Options as ProbeOptions};
 use guideway_control::neighbour::Follower;
 use tokio::sync::mpsc;
@@ -92,8 +93,8 @@ pub(crate) struct Shell<'a> {
     pub(crate) follower: Follower,
     signals: Signals,
     watch: Option<FileWatch>,
-    /// Whether drains under way could not be written.
-    drains_unsaved: bool,
+    /// The drains as they were written last.
+    drains_saved: Option<drain::Snapshot>,
     /// When verdicts may be written next.
     health_rests_until: Option<Instant>,
     pub(crate) trial: Option<Trial>,
@@ -184,7 +185,7 @@ impl<'a> Shell<'a> {
             follower,
             signals,
             watch,
-            drains_unsaved: false,
+            drains_saved: None,
             health_rests_until: None,
             trial: None,
             taken: 0,
@@ -410,17 +411,10 @@ impl<'a> Shell<'a> {
 
     /// Writes what has changed and may not be lost.
     fn save(&mut self, now: Instant, everything: bool) {
-        let Unsaved { health, overrides } = self.core.unsaved;
+        let Unsaved { health, overrides, .. } = self.core.unsaved;
         // What fails is tried again when the loop comes by, which is once a second at least.
         self.kept.save(&self.store, &mut self.core, now);
-        if self.core.drains.take_unsaved() | self.drains_unsaved {
-            let drains = self.core.drains.snapshot(Instant::now(), SystemTime::now());
-            let drains = drains.with_removed(self.core.controller.removed());
-            let error = self.store.write_drains(&drains).err();
-            self.drains_unsaved = error.is_some();
-            let error = error.map(|error| format!("{error}; after a restart a drain may last longer"));
-            self.core.note_written("drains.json", error);
-        }
+        self.save_drains();
         if overrides {
             let error = self.store.write_overrides(self.core.desired.overrides()).err();
             self.core.unsaved.overrides = error.is_some();
@@ -448,6 +442,26 @@ impl<'a> Shell<'a> {
             }
             self.core.note_written("audit.jsonl", error);
         }
+    }
+
+    /// Writes the drains, and which records in the forwarder are of removed backends, where that has changed.
+    fn save_drains(&mut self) {
+        let drains_changed = self.core.drains.take_unsaved();
+        if !(std::mem::take(&mut self.core.unsaved.removed) | drains_changed) {
+            return;
+        }
+        let drains = self.core.drains.snapshot(Instant::now(), SystemTime::now());
+        let drains = drains.with_removed(self.core.controller.removed());
+        if self.drains_saved.as_ref() == Some(&drains) {
+            return;
+        }
+        let written = self.store.write_drains(&drains);
+        // What fails is tried again when the loop comes by.
+        self.core.unsaved.removed = written.is_err();
+        let error = written.as_ref().err();
+        let error = error.map(|error| format!("{error}; after a restart a drain may last longer"));
+        self.drains_saved = written.ok().map(|()| drains);
+        self.core.note_written("drains.json", error);
     }
 
     fn end(mut self, asked: Asked) -> Result<(), RunError> {

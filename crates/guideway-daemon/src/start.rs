@@ -7,7 +7,7 @@ use guideway_control::Engine;
 use guideway_control::config::{self, Config, Source};
 use guideway_control::controller::spec::ServiceSpec;
 use guideway_control::controller::{Controller, from_config};
-use guideway_control::drain::{self, DrainKey, Drains};
+use guideway_control::drain::{self, Drains};
 use guideway_control::health::Board;
 use guideway_forward::record::flow::ENTRIES;
 
@@ -77,11 +77,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     let loaded = Loaded::load(&options.engine, &interfaces, limits::of(&config), &mut patience)?;
     let (plane, taken_over) = (loaded.plane().clone(), loaded.taken_over);
     let controller = if taken_over {
-        let removed: Vec<DrainKey> = drains.removed().collect();
-        Controller::adopt_with(plane, &known(&config, last_good.as_ref()), |service, address| {
-            let is_it = |key: &&DrainKey| key.service == service && key.address == address;
-            removed.iter().find(is_it).map(|key| key.backend.clone())
-        })?
+        Controller::adopt_with(plane, &known(&config, last_good.as_ref()), &drains)?
     } else {
         Controller::new(plane)
     };

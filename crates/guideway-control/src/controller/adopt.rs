@@ -5,7 +5,6 @@
 //! says, a backend the one at its address. So a controller may have been killed between any two stores; what it left is
 //! taken as it is, and the next change completes or replaces what it had begun.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU16;
@@ -25,6 +24,7 @@ use super::spec::{
 use super::tick::forget_services;
 use super::unsettled::Unsettled;
 use super::{Controller, Removal};
+use crate::drain::Snapshot;
 use crate::engine::Engine;
 
 /// What a forwarder holds makes no sense: another program, or a fault, has written there.
@@ -49,18 +49,14 @@ impl<E: Engine> Controller<E> {
     /// # Errors
     /// [`AdoptError`].
     pub fn adopt(engine: E, known: &[ServiceSpec]) -> Result<Self, AdoptError> {
-        Self::adopt_with(engine, known, |_, _| None)
+        Self::adopt_with(engine, known, &Snapshot::default())
     }
 
-    /// The same, where the names of backends that were removed are known: `name_of` has them by service and address.
+    /// The same, where the names of backends that were removed have been kept.
     ///
     /// # Errors
     /// [`AdoptError`].
-    pub fn adopt_with(
-        engine: E,
-        known: &[ServiceSpec],
-        name_of: impl Fn(&str, IpAddr) -> Option<String>,
-    ) -> Result<Self, AdoptError> {
+    pub fn adopt_with(engine: E, known: &[ServiceSpec], kept: &Snapshot) -> Result<Self, AdoptError> {
         let (bindings, quic) = engine.published();
         let mut listens: BTreeMap<u16, Vec<Listen>> = BTreeMap::new();
         for binding in &bindings {
@@ -71,8 +67,7 @@ impl<E: Engine> Controller<E> {
         let mut names = HashSet::new();
         for (id, listen) in listens {
             let spec = known.at(&listen, &names);
-            let mut held = controller.adopt_service(ServiceId(id), listen, spec, &known, &quic)?;
-            name_removed(&mut held, &name_of);
+            let held = controller.adopt_service(ServiceId(id), listen, spec, &known, &quic, kept)?;
             names.insert(held.spec.name.clone());
             controller.free_ids.remove(&id);
             for place in &held.spec.listen {
@@ -104,6 +99,7 @@ impl<E: Engine> Controller<E> {
         spec: Option<&ServiceSpec>,
         known: &Known<'_>,
         quic: &[QuicBinding],
+        kept: &Snapshot,
     ) -> Result<Held, AdoptError> {
         let wrong = |what| AdoptError { service: id.0, what };
         let record = self.engine.service(id).ok_or(wrong("there is no such record"))?;
@@ -154,7 +150,7 @@ impl<E: Engine> Controller<E> {
         while members.last().is_some_and(Option::is_none) {
             members.pop();
         }
-        choose_present(&mut members, wanted);
+        choose_present(&mut members, wanted, |local, address| kept.name_of(&name, local, address));
         let mut unsettled = Unsettled::default();
         let mut owners = HashSet::new();
         let words = words(&self.engine, table);
@@ -304,34 +300,31 @@ fn member(record: &Backend, configured: &HashMap<IpAddr, &BackendSpec>) -> Optio
     Some(Member { removed, ..Member::new(spec, health) })
 }
 
-/// Of several records with the address of a wanted backend the one is present that takes new flows: the others are from
-/// before it left, or had another name.
-fn choose_present(members: &mut [Option<Member>], wanted: &[BackendSpec]) {
-    let lack = |member: &Member| (member.spec.admin != Admin::Active, member.health != Health::Up);
-    let mut best: HashMap<IpAddr, &mut Member> = HashMap::new();
-    for member in members.iter_mut().flatten() {
-        match best.entry(member.spec.address) {
-            Entry::Occupied(mut other) if lack(member) < lack(other.get()) => {
-                other.insert(member);
-            }
-            Entry::Occupied(_) => {}
-            Entry::Vacant(free) => {
-                free.insert(member);
-            }
+/// Of several records with the address of a wanted backend the one is present that takes new flows, or else one that was
+/// not removed: the others are from before it left, or had another name. They get back the names that they were removed with.
+fn choose_present<'a>(
+    members: &mut [Option<Member>],
+    wanted: &[BackendSpec],
+    name_of: impl Fn(u16, IpAddr) -> Option<&'a str>,
+) {
+    let mut best: HashMap<IpAddr, (_, usize)> = HashMap::new();
+    for (place, member) in members.iter_mut().enumerate() {
+        let Some(member) = member else { continue };
+        let (drains, fails) = (member.spec.admin != Admin::Active, member.health != Health::Up);
+        let name = name_of(place as u16, member.spec.address);
+        let lack = (drains || fails, name.is_some(), drains, fails);
+        best.entry(member.spec.address)
+            .and_modify(|best| *best = (*best).min((lack, place)))
+            .or_insert((lack, place));
+        if let Some(name) = name {
+            member.spec.identity = name.into();
         }
     }
     for backend in wanted {
-        if let Some(member) = best.get_mut(&backend.address) {
-            member.removed = None;
-        }
-    }
-}
-
-/// Gives back their names to backends that are removed.
-fn name_removed(held: &mut Held, name_of: impl Fn(&str, IpAddr) -> Option<String>) {
-    for member in held.members.iter_mut().flatten().filter(|member| member.removed.is_some()) {
-        if let Some(name) = name_of(&held.spec.name, member.spec.address) {
-            member.spec.identity = name.into();
+        if let Some((_, place)) = best.get(&backend.address)
+            && let Some(member) = &mut members[*place]
+        {
+            (member.removed, member.spec.identity) = (None, backend.identity.clone());
         }
     }
 }

@@ -44,12 +44,14 @@ impl<E: Engine> Controller<E> {
         draining.map(|member| key(service, member)).collect()
     }
 
-    /// The backends that were removed and whose index is not free yet: of a forwarder at work, nothing else tells their
+    /// The backends that were removed and whose index is not free yet, with that index: of a forwarder at work, nothing else tells their
     /// names.
-    pub fn removed(&self) -> impl Iterator<Item = DrainKey> {
+    pub fn removed(&self) -> impl Iterator<Item = (DrainKey, u16)> {
         self.services.awake().flat_map(|held| {
-            let members = held.members.iter().flatten().filter(|member| member.removed.is_some());
-            members.map(|member| key(&held.spec.name, member))
+            let members =
+                (0_u16..).zip(&held.members).filter_map(|(local, member)| Some((local, member.as_ref()?)));
+            let removed = members.filter(|(_, member)| member.removed.is_some());
+            removed.map(|(local, member)| (key(&held.spec.name, member), local))
         })
     }
 

@@ -75,13 +75,11 @@ impl World {
     /// Another process that takes this one's forwarder over, and the drains.
     fn take_over(&mut self, config: &Config, drains: &mut Drains) {
         let wall = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-        let kept = serde_json::to_string(&drains.snapshot(self.now, wall)).unwrap();
+        let kept = drains.snapshot(self.now, wall).with_removed(self.controller.removed());
+        let kept = serde_json::to_string(&kept).unwrap();
         let kept: drain::Snapshot = serde_json::from_str(&kept).unwrap();
         let (memory, known) = (Arc::clone(self.controller.engine()), from_config::services(config));
-        self.controller = Controller::adopt_with(memory, &known, |service, address| {
-            kept.removed().find(|key| key.service == service && key.address == address).map(|key| key.backend)
-        })
-        .unwrap();
+        self.controller = Controller::adopt_with(memory, &known, &kept).unwrap();
         self.board = Board::restore(5, self.board.snapshot(self.now), SECOND);
         self.desired = Desired::new(self.desired.overrides().clone());
         self.set_clock(self.now + SECOND);

@@ -1,6 +1,5 @@
 //! Drains under way, in a form that outlives the process.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -26,6 +25,9 @@ struct Removed {
     service: String,
     backend: String,
     address: IpAddr,
+    /// The index of its record in the service; never reused while the backend is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    index: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,25 +51,29 @@ impl Default for Snapshot {
 }
 
 impl Snapshot {
-    /// The backends that had been removed: of a forwarder at work, only this tells their names.
-    pub fn removed(&self) -> impl Iterator<Item = DrainKey> {
-        let drain = self.drains.iter().filter(|begun| begun.removed).map(Begun::key);
-        drain.chain(self.removed.iter().cloned().map(|Removed { service, backend, address }| DrainKey {
+    /// The name of the removed backend that has this record: of a forwarder at work, only this tells it. An address
+    /// alone does not, since it can have had several names.
+    pub fn name_of(&self, service: &str, index: u16, address: IpAddr) -> Option<&str> {
+        let mut removed = self.removed.iter().filter(|one| one.service == service && one.address == address);
+        if self.removed.iter().any(|one| one.index.is_some()) {
+            return removed.find(|one| one.index == Some(index)).map(|one| one.backend.as_str());
+        }
+        // The file of a daemon that did not write indices yet.
+        let mut drains = self.drains.iter().filter(|begun| begun.removed);
+        let drain = drains.find(|begun| begun.service == service && begun.address == address);
+        drain.map(|begun| begun.backend.as_str()).or_else(|| removed.next().map(|one| one.backend.as_str()))
+    }
+
+    /// With the backends that were removed and the index that each has, those included whose drain is over.
+    #[must_use]
+    pub fn with_removed(mut self, removed: impl Iterator<Item = (DrainKey, u16)>) -> Self {
+        let record = |(DrainKey { service, backend, address, .. }, index)| Removed {
             service,
             backend,
             address,
-            removed: true,
-        }))
-    }
-
-    /// With the backends that were removed, those included whose drain is over.
-    #[must_use]
-    pub fn with_removed(mut self, removed: impl Iterator<Item = DrainKey>) -> Self {
-        let known: BTreeSet<DrainKey> = self.removed().collect();
-        self.removed = removed
-            .filter(|key| !known.contains(key))
-            .map(|DrainKey { service, backend, address, .. }| Removed { service, backend, address })
-            .collect();
+            index: Some(index),
+        };
+        self.removed = removed.map(record).collect();
         self
     }
 }
@@ -151,7 +157,11 @@ mod tests {
         }] });
         assert_eq!(text, expected);
         let snapshot: Snapshot = serde_json::from_value(text).unwrap();
-        assert_eq!(snapshot.removed().collect::<Vec<_>>(), [key("be2", true)]);
+        let address = key("be2", true).address;
+        assert_eq!(snapshot.name_of("web", 7, address), Some("be2"), "a file without indices");
+        let snapshot = snapshot.with_removed([(key("be3", true), 2), (key("be2", true), 1)].into_iter());
+        let name_of = |index| snapshot.name_of("web", index, address);
+        assert_eq!([name_of(1), name_of(2), name_of(3)], [Some("be2"), Some("be3"), None]);
         // The next process has another clock, and comes 30 s after the drain began.
         let now = start + Duration::from_secs(500);
         let restored = Drains::restore(&snapshot, now, wall + Duration::from_secs(30));

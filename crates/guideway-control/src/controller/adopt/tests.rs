@@ -89,6 +89,42 @@ fn what_drains_after_its_removal_drains_on_under_its_name() {
 }
 
 #[test]
+fn removed_backends_keep_their_names_where_their_addresses_moved_to_other_names() {
+    let memory = memory();
+    // Each backend gets the address that the next one had.
+    let moved = |by: u8| {
+        let mut spec = service(2, 1..=3, 251);
+        for backend in &mut spec.backends {
+            let IpAddr::V4(address) = backend.address else { unreachable!() };
+            backend.address = IpAddr::V4(Ipv4Addr::from(address.to_bits() + u32::from(by)));
+        }
+        spec
+    };
+    let mut controller = Controller::new(Arc::clone(&memory));
+    for by in [0, 1, 2, 10] {
+        controller.apply([moved(by)], |_, _| Health::Up);
+    }
+    let kept = Snapshot::default().with_removed(controller.removed());
+    let (shown, remaining) = (controller.status()[0].backends.clone(), controller.remaining());
+    assert_eq!(remaining.len(), 9);
+    drop(controller);
+    let kept: Snapshot = serde_json::from_str(&serde_json::to_string(&kept).unwrap()).unwrap();
+    let mut controller = Controller::adopt_with(Arc::clone(&memory), &[moved(10), moved(2)], &kept).unwrap();
+    assert_eq!(controller.status()[0].backends, shown);
+    assert_eq!(controller.remaining(), remaining);
+    // Nor does a backend that drains change places with another that had its address.
+    let mut draining = moved(10);
+    draining.backends[0].address = moved(2).backends[1].address;
+    draining.backends[0].admin = Admin::Draining;
+    controller.apply([draining.clone()], |_, _| Health::Up);
+    let kept = Snapshot::default().with_removed(controller.removed());
+    let shown = controller.status()[0].backends.clone();
+    drop(controller);
+    let controller = Controller::adopt_with(memory, &[draining, moved(10)], &kept).unwrap();
+    assert_eq!(controller.status()[0].backends, shown);
+}
+
+#[test]
 fn a_backend_whose_name_was_lost_takes_its_index_again_however_often_it_leaves() {
     let memory = memory();
     let (with, without) = (service(2, 1..=4, 251), service(2, 1..=3, 251));
