@@ -14,8 +14,9 @@ use crate::api::{ApplyAsk, Refusal, plan};
 use crate::audit::Request;
 use crate::core::Refused;
 use crate::journal::{Grade, Kind};
-use crate::shell::{Reload, Shell, Trial};
+use crate::shell::{Reload, Shell};
 use crate::store::{LastGood, as_kept};
+use crate::trial::Trial;
 
 /// When taking back a trial failed, it is tried again so much later.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
@@ -58,16 +59,11 @@ impl Shell<'_> {
             return Ok(false);
         }
         self.take(source, config)?;
-        self.forget_trial();
+        self.replace_trial("what the file says");
         if !as_before {
             self.remember(&before);
         }
         Ok(true)
-    }
-
-    fn forget_trial(&mut self) {
-        self.trial = None;
-        self.core.about.config.confirm_by = None;
     }
 
     /// Remembers the configuration in force for restarts, and the one before it for going back; why the files do not.
@@ -85,9 +81,8 @@ impl Shell<'_> {
         let before = self.before();
         let for_good = ask.confirm_within.is_none();
         self.take(source, config).map_err(Refusal::refused)?;
-        self.forget_trial();
-        let mut applied =
-            Applied { plan, confirm_by: None, written: None, not_written: None, not_kept: None };
+        let trial_ended = self.replace_trial("another `apply`");
+        let mut applied = Applied { trial_ended, ..Applied::new(plan) };
         if for_good {
             applied.not_kept = self.remember(&before);
             match self.write_file() {
@@ -98,8 +93,7 @@ impl Shell<'_> {
         if let Some(within) = ask.confirm_within {
             let by = stamp(SystemTime::now() + within);
             applied.confirm_by = Some(by.clone());
-            self.core.about.config.confirm_by = Some(by);
-            self.trial = Some(Trial { until: Instant::now() + within, before });
+            self.begin_trial(Trial { until: Instant::now() + within, by, before });
         }
         let text = match &applied.confirm_by {
             Some(by) => format!("a configuration is on trial: it goes back at {by} unless it is confirmed"),
@@ -111,8 +105,13 @@ impl Shell<'_> {
 
     /// Keeps what is on trial.
     pub(crate) fn confirm(&mut self) -> Result<Confirmed, Refusal> {
-        let trial = self.trial.take().ok_or_else(|| Refusal::refused("nothing waits to be confirmed"))?;
-        self.core.about.config.confirm_by = None;
+        let Some(trial) = self.forget_trial() else {
+            let ended = self.trial_ended.iter().map(|text| format!(": {text}"));
+            return Err(Refusal::refused(format!(
+                "nothing waits to be confirmed{}",
+                ended.collect::<String>()
+            )));
+        };
         let not_kept = self.remember(&trial.before);
         self.core.journal.note(Grade::Info, Kind::Config, "the configuration on trial was confirmed");
         let written = self.write_file();
@@ -123,6 +122,10 @@ impl Shell<'_> {
     pub(crate) fn end_trial(&mut self, now: Instant) {
         if self.trial.as_ref().is_some_and(|trial| trial.until <= now) {
             let result = self.rollback();
+            if result.is_ok() {
+                self.trial_ended =
+                    Some("nobody confirmed the configuration on trial in time; it was taken back".to_owned());
+            }
             let request = Request::new("daemon", "rollback of what nobody confirmed");
             self.note_request(request, result.as_ref().err().map(|refusal| refusal.detail.as_str()));
             let (grade, text) = match result {
@@ -166,8 +169,7 @@ impl Shell<'_> {
         let plan = plan(&self.core, &config, Instant::now());
         self.take(source, config).map_err(Refusal::refused)?;
         self.forget_trial();
-        let mut applied =
-            Applied { plan, confirm_by: None, written: None, not_written: None, not_kept: None };
+        let mut applied = Applied::new(plan);
         if !of_trial {
             self.kept.go_back(LastGood::new(&self.source, SystemTime::now()));
             applied.not_kept = self.kept.save(&self.store, &mut self.core, Instant::now());

@@ -31,6 +31,7 @@ mod slack;
 mod start;
 mod store;
 mod tap;
+mod trial;
 mod tunnel_probes;
 mod watch;
 mod ways;

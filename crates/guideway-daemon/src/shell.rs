@@ -26,6 +26,7 @@ use crate::options::{EngineOptions, OnExit, Options};
 use crate::slack;
 use crate::start::{self, Started};
 use crate::store::Store;
+use crate::trial::{self, Trial};
 use crate::tunnel_probes::TunnelProbes;
 use crate::watch::FileWatch;
 
@@ -98,6 +99,8 @@ pub(crate) struct Shell<'a> {
     /// When verdicts may be written next.
     health_rests_until: Option<Instant>,
     pub(crate) trial: Option<Trial>,
+    /// What became of the last trial, where nobody ended it on purpose.
+    pub(crate) trial_ended: Option<String>,
     /// Configurations taken so far.
     pub(crate) taken: u64,
     /// Files that are being read; what comes of the first is taken first.
@@ -107,13 +110,6 @@ pub(crate) struct Shell<'a> {
     ends_at: Option<Instant>,
     work: mpsc::Receiver<Work>,
     _listeners: Listeners,
-}
-
-/// A configuration that is taken back unless it is confirmed.
-pub(crate) struct Trial {
-    pub(crate) until: Instant,
-    /// What comes back.
-    pub(crate) before: Source,
 }
 
 /// Why the loop ended.
@@ -140,7 +136,7 @@ impl<'a> Shell<'a> {
     async fn start(options: &'a Options) -> Result<Self, RunError> {
         // Signals first: from here on none of them kills.
         let signals = Signals::new()?;
-        let Started { mut core, forwarder, probes, store, source, kept, taken_over, mut patience } =
+        let Started { mut core, forwarder, probes, mut store, source, kept, taken_over, mut patience } =
             start::start(options)?;
         let tunnel_device = probes.as_ref().map(|probes| probes.interface().to_owned());
         let open = || -> Result<_, RunError> {
@@ -164,6 +160,7 @@ impl<'a> Shell<'a> {
             core.about.address = Some(address);
             core.journal.note(Grade::Info, Kind::Daemon, format!("the API listens at {address}"));
         }
+        let trial_ended = trial::ended_with_daemon(&mut store, &mut core);
         follower.follow(core.backends());
         core.await_links(Instant::now());
         let watch = FileWatch::new(&options.config)
@@ -188,6 +185,7 @@ impl<'a> Shell<'a> {
             drains_saved: None,
             health_rests_until: None,
             trial: None,
+            trial_ended,
             taken: 0,
             readings: VecDeque::new(),
             manager: Manager::new(Instant::now()),
@@ -466,6 +464,7 @@ impl<'a> Shell<'a> {
 
     fn end(mut self, asked: Asked) -> Result<(), RunError> {
         self.manager.stopping();
+        self.leave_trial();
         self.save(Instant::now(), true);
         let on_exit = match asked {
             Asked::End => match &self.options.engine {

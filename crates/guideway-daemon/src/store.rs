@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::AuditFile;
 use crate::patience::Patience;
+use crate::trial::OnTrial;
 
 /// The directory of state.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub(crate) struct Store {
     drains: StateFile,
     config: StateFile,
     history: StateFile,
+    trial: StateFile,
     audit: AuditFile,
     /// What was set aside since it was last told.
     set_aside: Vec<String>,
@@ -158,6 +160,7 @@ impl Store {
             drains: file("drains.json"),
             config: file("config.json"),
             history: file("history.json"),
+            trial: file("trial.json"),
             audit: AuditFile::new(path.join("audit.jsonl")),
             set_aside: Vec::new(),
             _lock: lock,
@@ -203,6 +206,12 @@ impl Store {
         Ok(read.unwrap_or_default())
     }
 
+    /// The trial that was under way.
+    pub(crate) fn trial(&mut self) -> Result<Option<OnTrial>, StateError> {
+        let read = self.trial.read();
+        self.or_set_aside(read, |store| &store.trial, "whether a trial ended with the daemon is not told")
+    }
+
     /// What was set aside since this was last asked, in words.
     pub(crate) fn take_set_aside(&mut self) -> Vec<String> {
         std::mem::take(&mut self.set_aside)
@@ -238,6 +247,10 @@ impl Store {
 
     pub(crate) fn write_history(&self, history: &History) -> Result<(), StateError> {
         self.history.write(history)
+    }
+
+    pub(crate) fn write_trial(&self, trial: &OnTrial) -> Result<(), StateError> {
+        self.trial.write(trial)
     }
 
     pub(crate) fn write_health(&self, snapshot: &Snapshot) -> Result<(), StateError> {

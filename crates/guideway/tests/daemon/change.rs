@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use guideway_testbed::process::Process;
 use guideway_testbed::{privilege, wait};
 use serde_json::Value;
 
 use crate::api::command;
-use crate::bed::{Bed, Engine, LONG, backends, config, end, said};
+use crate::bed::{Bed, Engine, LONG, backends, config, end, said, times_said};
 
 #[test]
 fn a_configuration_is_planned_tried_taken_back_and_applied() {
@@ -47,6 +48,10 @@ fn a_configuration_is_planned_tried_taken_back_and_applied() {
     fs::write(&larger, format!("{three}\n[flow_table]\nentries = 128\n")).unwrap();
     assert_eq!(run(&format!("apply {}", larger.display())).status.code(), Some(1));
     assert_eq!(bed.answers(60).len(), 2);
+    let again = run(&format!("apply --confirm-within 1h {}", other.display()));
+    assert!(again.stdout.contains("was not confirmed: another `apply` took its place"), "{}", again.stdout);
+    said(&daemon, "another `apply` took its place");
+    assert!(run("audit").stdout.contains("another `apply` took its place"));
     assert!(run("confirm").status.success());
     assert_eq!(fs::read_to_string(bed.path("guideway.toml")).unwrap(), two);
     assert_eq!(run("confirm").status.code(), Some(1));
@@ -61,6 +66,41 @@ fn a_configuration_is_planned_tried_taken_back_and_applied() {
     assert!(back.status.success(), "{}", back.stderr);
     assert_eq!(fs::read_to_string(bed.path("guideway.toml")).unwrap(), three);
     wait::until_true(LONG, "three backends once more", || bed.answers(20).len() == 3).unwrap();
+    assert!(end(daemon).status.success());
+}
+
+#[test]
+fn a_trial_that_ends_with_the_daemon_is_told_by_the_next() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("trial-ends", Engine::Soft);
+    let (three, two) = (config("200ms", &backends(3, |_| "")), config("200ms", &backends(2, |_| "")));
+    bed.configure(&three);
+    let other = bed.path("two.toml");
+    fs::write(&other, &two).unwrap();
+    let tried = |daemon: Process| {
+        let trial = command(&bed, &format!("apply --confirm-within 1h {}", other.display()));
+        assert!(trial.status.success(), "{}", trial.stderr);
+        daemon
+    };
+    let ended = "was not confirmed: the daemon was started anew";
+    tried(bed.run()).kill().unwrap();
+    let daemon = bed.run();
+    said(&daemon, ended);
+    assert!(command(&bed, "audit").stdout.contains(ended));
+    assert!(command(&bed, "events").stdout.contains(ended));
+    let confirm = command(&bed, "confirm");
+    assert!(confirm.status.code() == Some(1) && confirm.stderr.contains(ended), "{}", confirm.stderr);
+    let daemon = tried(daemon);
+    let output = end(daemon);
+    assert!(output.stderr.contains("ends with this daemon"), "{}", output.stderr);
+    let daemon = bed.run();
+    said(&daemon, ended);
+    assert!(end(daemon).status.success());
+    // It is told once.
+    let daemon = bed.run();
+    assert_eq!(times_said(&daemon, ended), 0);
     assert!(end(daemon).status.success());
 }
 

@@ -56,6 +56,9 @@ pub struct Applied {
     /// When it is taken back unless it is confirmed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirm_by: Option<String>,
+    /// What became of the configuration that was on trial until then: this one took its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial_ended: Option<String>,
     /// Where it was written; not there while it has to be confirmed, or where it could not be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written: Option<String>,
@@ -65,6 +68,13 @@ pub struct Applied {
     /// Why a restart would not find it or what was before it; the files of state are written as soon as they can be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_kept: Option<String>,
+}
+
+impl Applied {
+    /// In force, and nothing else to tell yet.
+    pub(crate) fn new(plan: Plan) -> Self {
+        Self { plan, confirm_by: None, trial_ended: None, written: None, not_written: None, not_kept: None }
+    }
 }
 
 /// What came of reading the configuration file again.

@@ -144,6 +144,9 @@ fn checked(file: &std::path::Path) -> Result<Option<Source>, Failure> {
 
 fn applied(applied: &Applied, screen: &mut Screen) -> Result<(), Failure> {
     show(&applied.plan, screen)?;
+    if let Some(text) = &applied.trial_ended {
+        writeln!(screen, "{} {text}", screen.paint(Style::Bad, "note:"))?;
+    }
     match (&applied.confirm_by, &applied.written, &applied.not_written) {
         (Some(by), ..) => writeln!(screen, "in force on trial: `guideway confirm` by {by}, or it goes back")?,
         (None, Some(path), _) => writeln!(screen, "in force, and written to {path}")?,
