@@ -12,11 +12,13 @@ use crate::service::{self, Target};
 use crate::slot::Choice;
 use crate::{State, slot};
 
-/// Where the datagram of a first fragment went already, if a later fragment came before it; otherwise open.
+/// Where the datagram of a first fragment went already, if a later fragment came before it; otherwise open. What a first
+/// fragment has placed is of an earlier datagram with the same identification, perhaps of another flow.
 #[inline(never)]
 pub fn first<S: State>(parsed: &Parsed, target: &Target<'_>, slot: Slot, state: &S) -> Choice {
     let known = known(datagram_hash(parsed, state), state.now_seconds(), state);
-    if known.service() == target.id && slot::usable(target, known.backend(), slot, state) {
+    let awaits = known.awaits_first() && known.service() == target.id;
+    if awaits && slot::usable(target, known.backend(), slot, state) {
         state.event(Event::FragmentHit);
         return Choice::of(known.backend());
     }
@@ -26,7 +28,8 @@ pub fn first<S: State>(parsed: &Parsed, target: &Target<'_>, slot: Slot, state: 
 /// Remembers where a first fragment goes, for the others of its datagram; with [`NO_SERVICE`] they are the host's.
 #[inline(never)]
 pub fn place<S: State>(parsed: &Parsed, service: ServiceId, local: u16, state: &S) {
-    remember(datagram_hash(parsed, state), service, local, state.now_seconds(), state);
+    let hash = datagram_hash(parsed, state);
+    remember(hash, FragmentPlace::new(hash, service, local, state.now_seconds()), state);
 }
 
 /// The way of a fragment without ports: after the others of its datagram, to a backend or to the host. One that comes
@@ -76,7 +79,7 @@ pub(crate) fn later<'a, S: State>(parsed: &Parsed, route: &mut Option<Route<'a>>
     if local == NO_BACKEND {
         return Drop::NoBackendUnanswered.outcome();
     }
-    remember(hash, target.id, local, now, state);
+    remember(hash, FragmentPlace::new(hash, target.id, local, now).awaiting_first(), state);
     *route = Some(Route::new(&target, local, place.hash));
     Outcome::Forwarded
 }
@@ -112,7 +115,7 @@ pub fn known<S: State>(hash: u64, now: u32, state: &S) -> FragmentPlace {
 
 /// Remembers where the datagram goes, in place of the oldest of its bucket.
 #[inline(never)]
-pub fn remember<S: State>(hash: u64, service: ServiceId, backend: u16, now: u32, state: &S) {
+pub fn remember<S: State>(hash: u64, place: FragmentPlace, state: &S) {
     let Some(bucket) = state.fragment_bucket((hash >> 1) as u32 & state.fragment_mask()) else {
         state.event(Event::FragmentEvicted);
         return;
@@ -122,7 +125,7 @@ pub fn remember<S: State>(hash: u64, service: ServiceId, backend: u16, now: u32,
     for entry in &bucket.entries {
         let word = entry.hash.load(Relaxed);
         // Free and own entries are older than any other.
-        let this = if word == 0 || word == hash { u32::MAX } else { entry.place().age(now) };
+        let this = if word == 0 || word == hash { u32::MAX } else { entry.place().age(place.second()) };
         if oldest.is_none() || this > age {
             (oldest, age) = (Some(entry), this);
         }
@@ -130,7 +133,7 @@ pub fn remember<S: State>(hash: u64, service: ServiceId, backend: u16, now: u32,
     if let Some(entry) = oldest {
         // No reader takes the entry between the stores: hash and place would not agree.
         entry.hash.store(0, Relaxed);
-        entry.place.store(FragmentPlace::new(hash, service, backend, now).0, Relaxed);
+        entry.place.store(place.0, Relaxed);
         entry.hash.store(hash, Relaxed);
         state.event(Event::FragmentInserted);
         if age <= FRAGMENT_SECONDS {

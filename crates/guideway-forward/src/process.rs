@@ -90,9 +90,9 @@ fn flow<'a, P: Packet, S: Answers<P>>(
     let mut choice = if first { fragment::first(parsed, &target, place.slot, state) } else { Choice::OPEN };
     if choice == Choice::OPEN {
         choice = choose(packet, parsed, &target, &place, state);
-        if first && let Some(local) = choice.backend() {
-            fragment::place(parsed, target.id, local, state);
-        }
+    }
+    if first && let Some(local) = choice.backend() {
+        fragment::place(parsed, target.id, local, state);
     }
     match choice.backend() {
         Some(local) => {

@@ -170,6 +170,41 @@ proptest! {
         }
     }
 
+    /// Fragments of one client under few identifications, which come round within the time that a datagram is remembered: each
+    /// datagram goes where a whole packet of its flow does; one that begins with a later fragment, all to one backend.
+    #[test]
+    fn an_identification_that_comes_round_takes_no_datagram_elsewhere(
+        datagrams in proptest::collection::vec((any::<bool>(), 0u16..12, 0u16..2, any::<bool>(), 0u32..3), 1..60),
+    ) {
+        let mut world = World::usual(Slot::settled_on(0));
+        for service in &mut world.services {
+            service.table = (0..13).map(|slot| Slot::settled_on(slot % 4)).collect();
+        }
+        let memory = Memory::new(&world, 64);
+        let backend = |input: &[u8]| match run(&memory, input, HEAD_ROOM).0 {
+            Verdict::Forward(forward) => Some(forward.backend),
+            _ => None,
+        };
+        for (tcp, port, id, is_late, seconds) in datagrams {
+            memory.now.fetch_add(seconds, Relaxed);
+            let whole =
+                if tcp { packets::tcp(true, port, Tcp::Ack, 80) } else { packets::udp(true, port, &[7; 80]) };
+            let piece = |from: usize, to: usize, more| {
+                packets::fragment_v4(if tcp { 6 } else { 17 }, id, from as u16, more, &whole[34 + from..34 + to])
+            };
+            let (first, second, last) = (piece(0, 40, true), piece(40, 64, true), piece(64, 80, false));
+            let home = backend(&whole);
+            if is_late && !tcp {
+                // Whatever had this identification before is over.
+                memory.now.fetch_add(record::fragment::FRAGMENT_SECONDS + 1, Relaxed);
+                let by_source = backend(&last);
+                prop_assert_eq!([&first, &second].map(|piece| backend(piece)), [by_source; 2]);
+            } else {
+                prop_assert_eq!([&first, &second, &last].map(|piece| backend(piece)), [home; 3]);
+            }
+        }
+    }
+
     /// The flow table against a map that forgets nothing: what it finds is right, and it finds whatever a bucket has room for.
     #[test]
     fn the_flow_table_says_what_a_map_says(

@@ -44,8 +44,8 @@ impl FragmentEntry {
     }
 }
 
-/// Where a datagram's fragments go: bits 0–14 local backend index, 16–31 service,
-/// 32–47 the top of the hash, 48–63 the second in which it was placed (modulo 2^16).
+/// Where a datagram's fragments go: bits 0–14 local backend index, bit 15 whether its first fragment is still to come,
+/// 16–31 service, 32–47 the top of the hash, 48–63 the second in which it was placed (modulo 2^16).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct FragmentPlace(pub u64);
@@ -62,6 +62,19 @@ impl FragmentPlace {
         )
     }
 
+    /// The same, given by a later fragment that came before the first.
+    #[must_use]
+    #[inline(always)]
+    pub const fn awaiting_first(self) -> FragmentPlace {
+        FragmentPlace(self.0 | AWAITS_FIRST)
+    }
+
+    /// Whether the first fragment of the datagram has not come yet.
+    #[inline(always)]
+    pub const fn awaits_first(self) -> bool {
+        self.0 & AWAITS_FIRST != 0
+    }
+
     /// No place at all. It names a backend that cannot be, so no datagram's place is equal.
     pub const NONE: FragmentPlace = FragmentPlace(u64::MAX);
 
@@ -74,8 +87,14 @@ impl FragmentPlace {
     /// Seconds since it was written.
     #[inline(always)]
     pub const fn age(self, now: u32) -> u32 {
-        let age = now.wrapping_sub((self.0 >> 48) as u32) & 0xffff;
+        let age = now.wrapping_sub(self.second()) & 0xffff;
         if age > 0x7fff { 0 } else { age }
+    }
+
+    /// The second in which it was written, modulo 2^16.
+    #[inline(always)]
+    pub const fn second(self) -> u32 {
+        (self.0 >> 48) as u32
     }
 
     /// The service.
@@ -90,6 +109,8 @@ impl FragmentPlace {
         (self.0 & 0x7fff) as u16
     }
 }
+
+const AWAITS_FIRST: u64 = 1 << 15;
 
 const _: () = assert!(size_of::<FragmentEntry>() == 16);
 const _: () = assert!(size_of::<FragmentBucket>() == 64 && align_of::<FragmentBucket>() == 64);
@@ -106,5 +127,7 @@ mod tests {
         assert!(place.is_of(hash, 0xffff) && place.is_of(hash, 0x1_001d));
         assert!(!place.is_of(hash, 0x1_0020));
         assert!(!place.is_of(!hash, 0xffff));
+        assert!(!place.awaits_first() && place.awaiting_first().awaits_first());
+        assert_eq!(place.awaiting_first().backend(), 0x7ffe);
     }
 }

@@ -27,13 +27,13 @@ pub(super) fn cases() -> Vec<Case> {
     let tcp_later = packets::fragment_v4(6, 4, 24, false, &[0; 16]);
     let mut udp_alone = World::usual(Slot::settled_on(1));
     udp_alone.services.retain(|service| service.protocol == 17);
-    let tcp_first = packets::fragment_v4(
-        6,
-        4,
-        0,
-        true,
-        &[0, 1, 0, 80, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0],
-    );
+    let segment = |port: u8| {
+        let tcp = [0, port, 0, 80, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0];
+        packets::fragment_v4(6, 4, 0, true, &tcp)
+    };
+    let (tcp_first, tcp_other) = (segment(1), segment(2));
+    let other = packets::udp(true, 5_001, &vec![7; 3_000]);
+    let other_flow = packets::fragment_v4(17, 1, 0, true, other.get(34..1_434).unwrap_or_default());
     let other_port =
         packets::fragment_v4(17, 5, 0, true, &[0x10, 0, 0, 9, 0, 40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     let its_rest = packets::fragment_v4(17, 5, 16, false, &[0; 24]);
@@ -56,6 +56,33 @@ pub(super) fn cases() -> Vec<Case> {
                 Step::Slots(Slot::settled_on(3)),
                 counting(reaches(&d, 2), Event::FragmentHit),
                 counting(reaches(&f, 2), Event::FragmentHit),
+            ],
+        ),
+        case(
+            "an identification that another flow uses again takes none of its fragments elsewhere",
+            World::usual(Slot::settled_on(1)),
+            vec![
+                reaches(&a, 2),
+                reaches(&b, 2),
+                reaches(&tcp_first, 2),
+                reaches(&tcp_later, 2),
+                Step::Slots(Slot::settled_on(3)),
+                counting(reaches(&other_flow, 4), Event::FragmentInserted),
+                counting(reaches(&b, 4), Event::FragmentHit),
+                counting(reaches(&tcp_other, 4), Event::FragmentInserted),
+                counting(reaches(&tcp_later, 4), Event::FragmentHit),
+            ],
+        ),
+        case(
+            "only one first fragment follows a later one that came before it",
+            World::usual(Slot::settled_on(1)),
+            vec![
+                reaches(&c, 2),
+                Step::Slots(Slot::settled_on(3)),
+                counting(reaches(&a, 2), Event::FragmentHit),
+                counting(reaches(&b, 2), Event::FragmentHit),
+                reaches(&other_flow, 4),
+                reaches(&b, 4),
             ],
         ),
         case(
