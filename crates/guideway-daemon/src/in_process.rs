@@ -42,6 +42,11 @@ backend = [
 ]
 "#;
 
+/// What checks the backends, to be put behind [`CONFIG`].
+#[cfg(test)]
+pub(crate) const CHECK: &str =
+    r#"health = { kind = "tcp", via = "direct", interval = "1s", timeout = "100ms", rise = 1, fall = 1 }"#;
+
 /// The API, and a daemon behind it.
 #[derive(Debug)]
 pub struct Api {

@@ -220,30 +220,20 @@ mod tests {
     use guideway_wire::Tunnel;
 
     use super::*;
-    use crate::in_process::Api;
+    use crate::in_process::{Api, CONFIG};
 
     #[test]
     fn settings_are_told_in_the_words_of_the_file() {
         let mut api = Api::new().unwrap();
-        let file = r#"
-            flow_table = { entries = 4096 }
-            underlay = { source_v4 = "10.0.1.1" }
-            [[service]]
-            name = "web"
-            vip = ["192.0.2.10"]
-            port = 80
-            protocol = "tcp"
+        let settings = r#"
             table_size = 1009
             policy = "rendezvous-table"
             all_down = "reject"
             hash_key = "source"
             track = "always"
             idle_tcp = "5m"
-            backend = [
-              { name = "be1", address = "10.0.0.1" },
-              { name = "be2", address = "10.0.0.2", weight = 2 },
-            ]
         "#;
+        let file = format!("{CONFIG}{settings}");
         let answer = api.ask(Request::post("/v1/plan").body(Body::from(file)).unwrap());
         let plan: Plan = serde_json::from_slice(answer.body()).unwrap();
         assert_eq!(

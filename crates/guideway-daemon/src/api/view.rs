@@ -190,7 +190,7 @@ fn faults(core: &Core, services: &[Outline]) -> Vec<String> {
     faults
 }
 
-/// Whose checks fail, of those that should take new flows, with the reason of the first.
+/// Whose checks fail, of those that should take new flows, with how it is with the first.
 fn checks_fail(
     core: &Core,
     service: &str,
@@ -207,14 +207,14 @@ fn checks_fail(
     let failing: Vec<_> = failing.iter().filter(|(who, _)| is_ready(who)).collect();
     let (first, verdict) = failing.first()?;
     let because = core.board.because(first).map_or(String::new(), |because| format!(", {because}"));
-    let mut text = format!("{service}: checks fail of {} ({}{because})", first.backend, verdict.as_str());
-    for (who, _) in failing.iter().take(NAMED).skip(1) {
-        text += &format!(", {}", who.backend);
-    }
-    if failing.len() > NAMED {
-        text += &format!(" and {} more", failing.len() - NAMED);
-    }
-    Some(text)
+    let how = format!("{}{because}", verdict.as_str());
+    let names: Vec<&str> = failing.iter().take(NAMED).map(|(who, _)| who.backend.as_str()).collect();
+    let more = failing.len() - names.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let whose = format!("{}{more}", names.join(", "));
+    // With several it has to be said whose reason it is.
+    let of = if failing.len() > 1 { format!("{}: ", first.backend) } else { String::new() };
+    Some(format!("{service}: checks fail of {whose} ({of}{how})"))
 }
 
 /// All services, or the one of this name.

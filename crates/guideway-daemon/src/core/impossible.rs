@@ -64,23 +64,8 @@ mod tests {
 
     use super::*;
     use crate::api::view;
-    use crate::in_process;
+    use crate::in_process::{self, CHECK, CONFIG};
     use crate::metrics::{Format, Reading};
-
-    const CONFIG: &str = r#"
-        flow_table = { entries = 4096 }
-        underlay = { source_v4 = "10.0.1.1" }
-        [[service]]
-        name = "web"
-        vip = ["192.0.2.10"]
-        port = 80
-        protocol = "tcp"
-        health = { kind = "tcp", via = "direct", interval = "1s", timeout = "100ms", rise = 1, fall = 1 }
-        backend = [
-          { name = "be1", address = "10.0.0.1" },
-          { name = "be2", address = "10.0.0.2" },
-        ]
-    "#;
 
     /// Lets ten seconds pass, in which every check gets this answer.
     fn pass(core: &mut Core, now: &mut Instant, result: &LegResult) {
@@ -105,7 +90,7 @@ mod tests {
     #[test]
     fn checks_that_cannot_be_made_keep_verdicts_and_are_told_once_a_service_until_they_can() {
         let mut now = Instant::now();
-        let mut core = in_process::core(CONFIG, now).unwrap();
+        let mut core = in_process::core(&format!("{CONFIG}{CHECK}"), now).unwrap();
         let passed: LegResult = Ok(Passed { took: Duration::from_millis(1) });
         let local: LegResult = Err(Fault::Local { said: "no route".to_owned() });
         let metric = |core: &Core, many: u64| {

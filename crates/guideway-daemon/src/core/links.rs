@@ -24,7 +24,11 @@ impl Core {
         }
         let mut answer = answer.clone();
         for fault in answer.results.iter_mut().filter_map(|result| result.as_mut().err()) {
-            *fault = Fault::Local { said: format!("all interfaces are down, or were a moment ago: {fault}") };
+            let what = match &mut *fault {
+                Fault::Local { said } => std::mem::take(said),
+                fault => fault.to_string(),
+            };
+            *fault = Fault::Local { said: format!("all interfaces are down, or were a moment ago: {what}") };
         }
         Cow::Owned(answer)
     }
@@ -70,19 +74,8 @@ mod tests {
 
     use super::*;
     use crate::api::view;
-    use crate::in_process;
+    use crate::in_process::{self, CHECK, CONFIG};
     use crate::metrics::{Format, Reading};
-
-    const CONFIG: &str = r#"
-        flow_table = { entries = 4096 }
-        underlay = { source_v4 = "10.0.1.1" }
-        [[service]]
-        name = "web"
-        vip = ["192.0.2.10"]
-        port = 80
-        protocol = "tcp"
-        backend = [{ name = "be1", address = "10.0.0.1" }]
-    "#;
 
     fn port(name: &str, index: u32) -> Interface {
         Interface {
@@ -124,9 +117,6 @@ mod tests {
         assert_eq!(told, [text, "eth1 is up again"]);
     }
 
-    /// What checks the backend.
-    const CHECK: &str = r#"health = { kind = "tcp", via = "direct", interval = "1s", timeout = "100ms", rise = 1, fall = 1 }"#;
-
     /// Lets so many seconds pass, in which these links are down and every check gets this answer.
     fn pass(core: &mut Core, now: &mut Instant, seconds: u64, down: &[u32], result: &LegResult) -> Verdict {
         let end = *now + Duration::from_secs(seconds);
@@ -154,6 +144,13 @@ mod tests {
         assert_eq!(pass(&mut core, &mut now, 60, &[2, 3], &failed), Verdict::Up);
         let faults = view::status(&core).faults.join("\n");
         assert!(faults.contains("cannot be made") && faults.contains("all interfaces are down"), "{faults}");
+        let local: LegResult = Err(Fault::Local { said: "no route".to_owned() });
+        assert_eq!(pass(&mut core, &mut now, 10, &[2, 3], &local), Verdict::Up);
+        let faults = view::status(&core).faults.join("\n");
+        assert!(
+            faults.contains("could not check: all interfaces are down, or were a moment ago: no route"),
+            "{faults}"
+        );
         assert_eq!(pass(&mut core, &mut now, 1, &[], &failed), Verdict::Up, "they are back a moment ago");
         assert_eq!(pass(&mut core, &mut now, 10, &[], &passed), Verdict::Up);
         assert_eq!(pass(&mut core, &mut now, 10, &[3], &failed), Verdict::Down);

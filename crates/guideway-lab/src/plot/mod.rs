@@ -38,6 +38,23 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
+impl Series {
+    /// Lines through points that come with the names of their lines, in any order.
+    pub fn lines(points: impl IntoIterator<Item = (String, Point)>) -> Vec<Self> {
+        let mut lines: Vec<Self> = Vec::new();
+        for (name, point) in points {
+            match lines.iter_mut().find(|line| line.name == name) {
+                Some(line) => line.points.push(point),
+                None => lines.push(Self { name, style: Style::Line, points: vec![point] }),
+            }
+        }
+        for line in &mut lines {
+            line.points.sort_by(|one, other| one.x.total_cmp(&other.x));
+        }
+        lines
+    }
+}
+
 /// How a series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {

@@ -219,7 +219,7 @@ impl Report {
             "  packets    {received} received: {forwarded} forwarded, {answered} answered, {passed} passed to the host, {all} dropped"
         )?;
         for (reason, count) in dropped {
-            writeln!(screen, "             ! {count} {reason}: {}", meaning(reason))?;
+            writeln!(screen, "             - {count} {reason}: {}", meaning(reason))?;
         }
         writeln!(screen, "\n{}", screen.paint(Style::Heading, "What each change moved"))?;
         let heads = [
@@ -252,6 +252,9 @@ impl Report {
 
 /// What a reason of metrics says.
 fn meaning(reason: &str) -> &'static str {
+    if reason == "own_source" {
+        return "A reset of the balancer's to what came after the end of a check; no tunnel takes it, so it came back";
+    }
     let named = |outcome: &&Outcome| outcome.as_str().strip_prefix("dropped_") == Some(reason);
     Outcome::ALL.iter().find(named).map_or("", |outcome| outcome.meaning().trim_end_matches('.'))
 }

@@ -117,23 +117,11 @@ fn table(report: &Report) -> Columns {
 }
 
 fn csv(report: &Report) -> Csv {
-    let mut csv = Csv::new([
-        "backends",
-        "policy",
-        "slots",
-        "max_over_mean",
-        "max_over_mean_low",
-        "max_over_mean_high",
-        "min_over_mean",
-        "min_over_mean_low",
-        "min_over_mean_high",
-        "variation",
-        "variation_low",
-        "variation_high",
-        "over_provisioning",
-        "over_provisioning_low",
-        "over_provisioning_high",
-    ]);
+    let mut csv = Csv::of_estimates(
+        &["backends", "policy", "slots"],
+        &["max_over_mean", "min_over_mean", "variation", "over_provisioning"],
+        &[],
+    );
     for row in &report.rows {
         let case = [row.backends.to_string(), row.policy.to_string(), row.slots.to_string()];
         let figures = [&row.max_over_mean, &row.min_over_mean, &row.variation, &row.over_provisioning];
@@ -145,7 +133,7 @@ fn csv(report: &Report) -> Csv {
 fn chart(report: &Report) -> Chart {
     let Settings { backends, slots, runs, weights, .. } = &report.settings;
     let over_backends = backends.len() > slots.len();
-    let mut series: Vec<Series> = Vec::new();
+    let mut points = Vec::new();
     for row in &report.rows {
         let mut name = row.policy.to_string();
         if over_backends && slots.len() > 1 {
@@ -155,13 +143,7 @@ fn chart(report: &Report) -> Chart {
         }
         let x = f64::from(if over_backends { row.backends } else { row.slots });
         let point = Point::estimate(x, &row.over_provisioning);
-        match series.iter_mut().find(|series| series.name == name) {
-            Some(series) => series.points.push(point),
-            None => series.push(Series { name, style: Style::Line, points: vec![point] }),
-        }
-    }
-    for series in &mut series {
-        series.points.sort_by(|one, other| one.x.total_cmp(&other.x));
+        points.push((name, point));
     }
     let of = match (&backends[..], &slots[..]) {
         (&[backends], _) => format!(" of {} backends", grouped(backends)),
@@ -177,7 +159,7 @@ fn chart(report: &Report) -> Chart {
             Axis::new("slots, or flows where there is no table", Scale::Log, Unit::Number)
         },
         y: Axis::new("over-provisioning", Scale::Log, Unit::Share),
-        series,
+        series: Series::lines(points),
     }
 }
 
@@ -231,16 +213,11 @@ fn paper_table(report: &paper::Report) -> Columns {
 }
 
 fn paper_csv(report: &paper::Report) -> Csv {
-    let mut csv = Csv::new([
-        "slots",
-        "method",
-        "printed",
-        "over_provisioning",
-        "over_provisioning_low",
-        "over_provisioning_high",
-        "lowest_run",
-        "highest_run",
-    ]);
+    let mut csv = Csv::of_estimates(
+        &["slots", "method", "printed"],
+        &["over_provisioning"],
+        &["lowest_run", "highest_run"],
+    );
     for row in &report.rows {
         let case = [
             row.slots.to_string(),

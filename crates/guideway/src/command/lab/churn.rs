@@ -171,23 +171,11 @@ fn paper_table(report: &paper::Report) -> Columns {
 }
 
 fn paper_csv(report: &paper::Report) -> Csv {
-    let mut csv = Csv::new([
-        "failed",
-        "backends",
-        "slots",
-        "moved",
-        "moved_low",
-        "moved_high",
-        "needless",
-        "needless_low",
-        "needless_high",
-        "paper_moved",
-        "paper_moved_low",
-        "paper_moved_high",
-        "paper_needless",
-        "paper_needless_low",
-        "paper_needless_high",
-    ]);
+    let mut csv = Csv::of_estimates(
+        &["failed", "backends", "slots"],
+        &["moved", "needless", "paper_moved", "paper_needless"],
+        &[],
+    );
     for (case, shares) in paper_rows(report) {
         let case = [case.failed, case.backends, case.slots].map(|number| number.to_string());
         csv.row(case.into_iter().chain(shares.into_iter().flat_map(estimate_cells)));
@@ -253,32 +241,11 @@ fn needless(moved: &Moved) -> String {
 }
 
 fn csv(report: &Report) -> Csv {
-    let mut csv = Csv::new([
-        "change",
-        "count",
-        "new_weight",
-        "backends",
-        "policy",
-        "slots",
-        "over",
-        "compared",
-        "moved",
-        "moved_low",
-        "moved_high",
-        "departed",
-        "departed_low",
-        "departed_high",
-        "attracted",
-        "attracted_low",
-        "attracted_high",
-        "needless",
-        "needless_low",
-        "needless_high",
-        "least",
-        "least_low",
-        "least_high",
-        "needless_in_all_runs",
-    ]);
+    let mut csv = Csv::of_estimates(
+        &["change", "count", "new_weight", "backends", "policy", "slots", "over", "compared"],
+        &["moved", "departed", "attracted", "needless", "least"],
+        &["needless_in_all_runs"],
+    );
     for row in &report.rows {
         for (over, moved) in [("flows", Some(&row.flows)), ("slots", row.table.as_ref())] {
             let Some(moved) = moved else { continue };
@@ -317,7 +284,7 @@ fn chart(report: &Report) -> Chart {
         Across::Slots
     };
     // A line for each policy and whatever else is swept.
-    let mut series: Vec<Series> = Vec::new();
+    let mut points = Vec::new();
     for row in &report.rows {
         let mut name = row.policy.to_string();
         if across != Across::Slots
@@ -337,14 +304,7 @@ fn chart(report: &Report) -> Chart {
             (Across::Backends, _) => vec![f64::from(row.backends)],
             (Across::Share, _) => vec![f64::from(row.change.count()) / f64::from(row.backends)],
         };
-        let points = places.iter().map(|&x| Point::estimate(x, &moved.needless));
-        match series.iter_mut().find(|series| series.name == name) {
-            Some(series) => series.points.extend(points),
-            None => series.push(Series { name, style: Style::Line, points: points.collect() }),
-        }
-    }
-    for series in &mut series {
-        series.points.sort_by(|one, other| one.x.total_cmp(&other.x));
+        points.extend(places.iter().map(|&x| (name.clone(), Point::estimate(x, &moved.needless))));
     }
     let what = "What moves needlessly";
     let title = match report.rows.first() {
@@ -367,7 +327,7 @@ fn chart(report: &Report) -> Chart {
             Across::Share => Axis::new("share of the backends that change", Scale::Log, Unit::Share),
         },
         y: Axis::new("moved needlessly", Scale::Log, Unit::Share),
-        series,
+        series: Series::lines(points),
     }
 }
 

@@ -3,7 +3,7 @@
 use guideway_hash::TableSize;
 use guideway_lab::Contender;
 use guideway_lab::cost::{self, Report, Settings};
-use guideway_lab::plot::{Axis, Chart, Point, Scale, Series, Style, Unit};
+use guideway_lab::plot::{Axis, Chart, Point, Scale, Series, Unit};
 
 use super::output::{Csv, Findings, OutputArgs, bar, grouped, refused};
 use super::sweep;
@@ -151,7 +151,7 @@ fn csv(report: &Report) -> Csv {
 fn chart(report: &Report, figure: Figure) -> Chart {
     let Settings { backends, slots, .. } = &report.settings;
     let over_slots = slots.len() > backends.len();
-    let mut series: Vec<Series> = Vec::new();
+    let mut points = Vec::new();
     for row in &report.rows {
         let mut name = row.policy.to_string();
         match row.slots {
@@ -172,14 +172,7 @@ fn chart(report: &Report, figure: Figure) -> Chart {
             (true, Some(slots)) => vec![f64::from(slots)],
             (true, None) => slots.iter().map(|size| f64::from(size.get())).collect(),
         };
-        let points = places.into_iter().map(|x| Point::new(x, value));
-        match series.iter_mut().find(|series| series.name == name) {
-            Some(series) => series.points.extend(points),
-            None => series.push(Series { name, style: Style::Line, points: points.collect() }),
-        }
-    }
-    for series in &mut series {
-        series.points.sort_by(|one, other| one.x.total_cmp(&other.x));
+        points.extend(places.into_iter().map(|x| (name.clone(), Point::new(x, value))));
     }
     let (title, unit) = match figure {
         Figure::Build => ("Time to build from nothing", Unit::Seconds),
@@ -192,6 +185,6 @@ fn chart(report: &Report, figure: Figure) -> Chart {
         subtitle: report.machine.clone(),
         x: Axis::new(if over_slots { "slots of the table" } else { "backends" }, Scale::Log, Unit::Number),
         y: Axis::new(if unit == Unit::Bytes { "memory" } else { "time" }, Scale::Log, unit),
-        series,
+        series: Series::lines(points),
     }
 }

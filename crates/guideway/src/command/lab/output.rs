@@ -175,6 +175,14 @@ impl Csv {
         csv
     }
 
+    /// Headings of what each estimate gives three columns, between others; see [`estimate_cells`].
+    pub(super) fn of_estimates(before: &[&str], estimates: &[&str], after: &[&str]) -> Self {
+        let three = |name: &&str| ["", "_low", "_high"].map(|end| format!("{name}{end}"));
+        let estimates: Vec<String> = estimates.iter().flat_map(three).collect();
+        let estimates = estimates.iter().map(String::as_str);
+        Self::new(before.iter().copied().chain(estimates).chain(after.iter().copied()))
+    }
+
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         for (number, cell) in cells.into_iter().enumerate() {
             if number > 0 {

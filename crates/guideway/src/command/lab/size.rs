@@ -179,19 +179,11 @@ fn table(report: &Report) -> Columns {
 }
 
 fn csv(report: &Report) -> Csv {
-    let mut csv = Csv::new([
-        "slots",
-        "bytes",
-        "imbalance",
-        "imbalance_low",
-        "imbalance_high",
-        "needless",
-        "needless_low",
-        "needless_high",
-        "meets_imbalance",
-        "meets_needless",
-        "meets_memory",
-    ]);
+    let mut csv = Csv::of_estimates(
+        &["slots", "bytes"],
+        &["imbalance", "needless"],
+        &["meets_imbalance", "meets_needless", "meets_memory"],
+    );
     for trial in &report.trials {
         let meets = trial.meets;
         let estimates = [&trial.imbalance, &trial.needless].into_iter().flat_map(estimate_cells);

@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use guideway_daemon::model::Status;
+use guideway_control::counted;
+use guideway_daemon::model::{Drift, Status};
 use serde_json::Value;
 
 use super::again::Again;
@@ -74,6 +75,7 @@ fn show(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
         ),
         ("flow table", format!("{} of {}", status.flow_table.entries, status.flow_table.capacity)),
         ("drains", status.drains.to_string()),
+        ("compared", compared(&status.drift)),
     ] {
         writeln!(screen, "{what:>14}  {text}")?;
     }
@@ -98,6 +100,17 @@ fn show(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
         writeln!(screen, "{mark} {note}")?;
     }
     Ok(outcome)
+}
+
+/// What comparing the forwarder with what it should hold has found.
+fn compared(drift: &Drift) -> String {
+    let rounds = counted(drift.rounds_total, "time", "times");
+    let repairs = drift.repairs_total.iter().filter(|(_, number)| **number > 0);
+    let repairs: Vec<String> = repairs.map(|(what, number)| format!("{number} {what}")).collect();
+    match repairs.as_slice() {
+        [] => format!("{rounds}, nothing to put right"),
+        some => format!("{rounds}, put right: {}", some.join(", ")),
+    }
 }
 
 #[derive(Debug, clap::Args)]
