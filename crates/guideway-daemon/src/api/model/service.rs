@@ -154,7 +154,7 @@ pub struct Drain {
     pub live_flows: u32,
     /// Flows besides that have not opened or were closed, and are remembered for some seconds more.
     pub ending_flows: u32,
-    /// Slots on which silent flows may be.
+    /// While `quiet`: slots on which silent flows may be.
     pub unsettled_slots: u32,
     /// How long it has lasted, as far as this daemon knows.
     pub age_seconds: f64,

@@ -209,8 +209,13 @@ fn progress(drain: &Drain) -> String {
         return format!("{phase}: {why}");
     }
     let flows = counted(drain.live_flows, "live flow", "live flows");
+    let text = format!("{phase}: {flows}, {} opening or closing", drain.ending_flows);
+    if phase == "busy" {
+        // Slots with silent flows count once none speaks.
+        return text;
+    }
     let slots = counted(drain.unsettled_slots, "slot", "slots");
-    format!("{phase}: {flows}, {} opening or closing, {slots} where silent ones may be", drain.ending_flows)
+    format!("{text}, {slots} where silent ones may be")
 }
 
 /// Whether a drain has come to what is waited for: nothing lives there, or with `quiet` nothing that speaks.
@@ -247,6 +252,25 @@ mod tests {
         for phase in ["done", "cut"] {
             assert_eq!(waited_for(phase, 0.0), [true, true]);
         }
+    }
+
+    #[test]
+    fn slots_of_silent_flows_are_told_once_nobody_speaks() {
+        let drain = |phase: &str, live_flows, unsettled_slots| Drain {
+            service: "web".into(),
+            backend: "be1".into(),
+            address: "10.0.0.1".parse().unwrap(),
+            removed: false,
+            phase: phase.into(),
+            live_flows,
+            ending_flows: 2,
+            unsettled_slots,
+            age_seconds: 30.0,
+            cut_in_seconds: None,
+        };
+        assert_eq!(progress(&drain("busy", 6, 0)), "busy: 6 live flows, 2 opening or closing");
+        let quiet = "quiet: 0 live flows, 2 opening or closing, 1 slot where silent ones may be";
+        assert_eq!(progress(&drain("quiet", 0, 1)), quiet);
     }
 
     #[test]

@@ -108,8 +108,8 @@ fn compared(drift: &Drift) -> String {
     let repairs = drift.repairs_total.iter().filter(|(_, number)| **number > 0);
     let repairs: Vec<String> = repairs.map(|(what, number)| format!("{number} {what}")).collect();
     match repairs.as_slice() {
-        [] => format!("{rounds}, nothing to put right"),
-        some => format!("{rounds}, put right: {}", some.join(", ")),
+        [] => format!("{rounds} with what it should hold, nothing to put right"),
+        some => format!("{rounds} with what it should hold, put right: {}", some.join(", ")),
     }
 }
 
