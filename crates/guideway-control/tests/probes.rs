@@ -172,9 +172,9 @@ async fn a_connection_that_served_its_purpose_ends_by_a_reset_however_often_that
     }
 }
 
-/// Virtual time: it passes only when nothing else can happen.
-#[tokio::test(start_paused = true)]
-async fn a_time_out_is_exact_and_says_where() {
+/// Connections have a thread of their own, whose time is the real one.
+#[tokio::test]
+async fn a_connection_that_nobody_takes_fails_after_its_time_out_and_not_before() {
     // A listener that accepts nobody any more: the kernel drops what comes.
     let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -182,10 +182,19 @@ async fn a_time_out_is_exact_and_says_where() {
     let full_at = full.local_addr().unwrap().as_socket().unwrap();
     let mut waiting = Vec::new();
     while let Ok(connected) =
-        tokio::time::timeout(Duration::from_millis(1), TcpStream::connect(full_at)).await
+        tokio::time::timeout(Duration::from_millis(500), TcpStream::connect(full_at)).await
     {
         waiting.push(connected.unwrap());
     }
+    let (limit, began) = (Duration::from_millis(100), Instant::now());
+    let fault = fault(Check { timeout: limit, ..check(Probe::Tcp, full_at.port()) }).await;
+    assert_eq!(fault, Fault::TimedOut { limit, stage: Stage::Connect });
+    assert!(began.elapsed() >= limit);
+}
+
+/// Virtual time: it passes only when nothing else can happen.
+#[tokio::test(start_paused = true)]
+async fn a_time_out_is_exact_and_says_where() {
     let silent = server(|stream| async {
         let _held = stream;
         std::future::pending::<()>().await;
@@ -194,7 +203,6 @@ async fn a_time_out_is_exact_and_says_where() {
     let deaf = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let deaf = (deaf.local_addr().unwrap().port(), deaf);
     for (probe, port, stage) in [
-        (Probe::Tcp, full_at.port(), Stage::Connect),
         (https(None), silent, Stage::Handshake),
         (http("/", None), silent, Stage::Head),
         (http("/stall", Some("ready")), web, Stage::Body),

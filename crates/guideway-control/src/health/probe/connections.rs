@@ -1,5 +1,5 @@
-//! TCP checks: a connection that opens passes. One task makes them all, with sockets that it uses again and again, since there
-//! may be thousands a second.
+//! TCP checks: a connection that opens passes. One thread makes them all, with sockets that it uses again and again, since
+//! there may be thousands a second.
 //!
 //! ```text
 //!            connect                it opens                 connect to nothing
@@ -9,7 +9,7 @@
 //! ```
 //! To connect an open socket to nothing (`AF_UNSPEC`, connect(2)) ends its connection by a reset: none is left that waits for
 //! its last packets, here or there, and neither is its port. Connections to neighbours have opened by the time that some more
-//! are begun, and one look finds them; the others are told of by an epoll of the task's own, each once.
+//! are begun, and one look finds them; the others are told of by an epoll of the thread's own, each once.
 
 use std::collections::HashMap;
 use std::io;
@@ -47,7 +47,7 @@ const MOST_IDLE: usize = 256;
 /// Those of a kind are at most this part of the connections that may be under way, which they are kept beside.
 const PART_IDLE: usize = 8;
 
-/// The task that makes TCP checks.
+/// What the thread that makes TCP checks has.
 pub(super) struct Connections {
     shared: Arc<Shared>,
     answers: Teller,

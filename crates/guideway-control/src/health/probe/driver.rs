@@ -1,8 +1,10 @@
-//! Who makes which round: one task all that only connect, and else a task each.
+//! Who makes which round: one thread all that only connect, and else a task each.
 
 use std::io;
 use std::sync::Arc;
+use std::thread;
 
+use tokio::runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 
@@ -28,7 +30,8 @@ impl Default for Options {
     }
 }
 
-/// Asks what is to be asked. It belongs to the tokio runtime that it is used in; dropping it ends all rounds.
+/// Asks what is to be asked. It belongs to the tokio runtime that it is used in; dropping it ends all rounds, those that only
+/// connect a moment later.
 #[derive(Debug)]
 pub struct Driver {
     shared: Arc<Shared>,
@@ -52,9 +55,9 @@ pub enum SetUpError {
     /// The cryptography lacks what TLS needs.
     #[error("TLS for health checks cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
-    /// The kernel refuses the means to wait for connections.
-    #[error("sockets of health checks cannot be waited for: {0}")]
-    Epoll(#[from] io::Error),
+    /// The kernel refuses the thread that makes connections, or the means to wait for them.
+    #[error("connections of health checks cannot be made: {0}")]
+    Connections(#[from] io::Error),
 }
 
 impl Driver {
@@ -67,15 +70,14 @@ impl Driver {
         let shared = Arc::new(Shared { options, tls: TlsConfigs::new()?, permits });
         let (answers, receiver) = answers::channel();
         let (connections, rounds) = mpsc::unbounded_channel();
-        let mut tasks = JoinSet::new();
-        tasks.spawn(Connections::new(Arc::clone(&shared), answers.clone())?.work(rounds));
-        Ok((Self { shared, answers, connections, tasks }, receiver))
+        spawn_connections(Arc::clone(&shared), answers.clone(), rounds)?;
+        Ok((Self { shared, answers, connections, tasks: JoinSet::new() }, receiver))
     }
 
     /// Asks a round.
     pub fn start(&mut self, round: Round) {
         if round.check.probe == Probe::Tcp {
-            // It ends with this, or with the runtime.
+            // Its thread ends with this, and not before.
             let _ = self.connections.send(round);
             return;
         }
@@ -93,6 +95,23 @@ impl Driver {
     pub fn under_way(&self) -> usize {
         self.shared.options.most_at_once.saturating_sub(self.shared.permits.available_permits())
     }
+}
+
+/// Has a thread of its own make connections until nobody can ask for any more. As a task of a runtime with several threads
+/// they would wake two or three of those for each batch, to look whether there is more to do.
+fn spawn_connections(
+    shared: Arc<Shared>,
+    answers: Teller,
+    rounds: mpsc::UnboundedReceiver<Round>,
+) -> io::Result<()> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let connections = {
+        let _inside = runtime.enter();
+        Connections::new(shared, answers)?
+    };
+    let work = move || runtime.block_on(connections.work(rounds));
+    thread::Builder::new().name("guideway-checks".to_owned()).spawn(work)?;
+    Ok(())
 }
 
 impl Shared {

@@ -1,6 +1,6 @@
 //! Asking backends: the I/O of checks.
 //!
-//! [`Driver`] runs the rounds that the board says are due, one task each (those that only connect have one for all of them),
+//! [`Driver`] runs the rounds that the board says are due, one task each (those that only connect have one thread for all of them),
 //! and hands their answers to [`Answers`]. All of a leg, from the socket to the last byte, happens within the time-out of its
 //! check; then it is dropped, and with it its socket, its memory or its program. Dropping the driver drops every round under
 //! way.
