@@ -17,8 +17,10 @@ use crate::engine::Engine;
 use crate::health::{self, Advanced, Board, Change, RAMP_STEPS, ServiceCheck, Verdict, Wanted, Who};
 use crate::overrides::{Override, Overrides};
 
+mod first_verdicts;
 mod leaving;
 
+use first_verdicts::FirstVerdicts;
 use leaving::Leaving;
 
 /// The parts of desired state.
@@ -34,6 +36,7 @@ pub struct Desired {
     /// Services that differ from what the controller was told last.
     marked: BTreeSet<String>,
     removed: BTreeSet<String>,
+    first_verdicts: FirstVerdicts,
 }
 
 /// What became of one marked service.
@@ -57,12 +60,13 @@ impl Desired {
             from_config::services(config).into_iter().map(|spec| (spec.name.clone(), spec)).collect();
         for (name, spec) in &services {
             if self.services.get(name) != Some(spec) {
-                self.marked.insert(name.clone());
+                self.first_verdicts.mark(&mut self.marked, name);
             }
             self.removed.remove(name);
         }
         for name in self.services.keys().filter(|name| !services.contains_key(*name)) {
             self.marked.remove(name);
+            self.first_verdicts.forget(name);
             self.removed.insert(name.clone());
         }
         let unchecked = self.unchecked();
@@ -84,7 +88,7 @@ impl Desired {
         for (these, those) in [(&self.checks, &checks_before), (&checks_before, &self.checks)] {
             for who in these.iter().map(|(wanted, _)| &wanted.who).filter(|who| !is_among(those, who)) {
                 if self.services.contains_key(&who.service) {
-                    self.marked.insert(who.service.clone());
+                    self.first_verdicts.mark(&mut self.marked, &who.service);
                 }
             }
         }
@@ -133,7 +137,9 @@ impl Desired {
         let may_differ = differs
             .iter()
             .any(|who| self.may_take(before.of(who), who) != self.may_take(self.overrides.of(who), who));
-        self.marked.extend(differs.into_iter().map(|who| who.service));
+        for who in differs {
+            self.first_verdicts.mark(&mut self.marked, &who.service);
+        }
         if may_differ {
             self.follow_checks(board, now);
         }
@@ -154,7 +160,7 @@ impl Desired {
         if before == after || !self.services.contains_key(&who.service) {
             return;
         }
-        self.marked.insert(who.service.clone());
+        self.first_verdicts.mark(&mut self.marked, &who.service);
         if self.may_take(before, who) != self.may_take(after, who) {
             self.follow_checks(board, now);
         }
@@ -178,8 +184,9 @@ impl Desired {
 
     /// Notes that the checks changed their mind.
     pub fn note_changes(&mut self, changes: &[Change]) {
-        let wanted = changes.iter().filter(|change| !self.leaving.has(&change.who));
-        self.marked.extend(wanted.map(|change| change.who.service.clone()));
+        for change in changes.iter().filter(|change| !self.leaving.has(&change.who)) {
+            self.first_verdicts.mark(&mut self.marked, &change.who.service);
+        }
     }
 
     /// Notes backends that an earlier process removed and that still drain, before the first
@@ -212,7 +219,9 @@ impl Desired {
     /// Notes what time brought to the checks.
     pub fn note_advanced(&mut self, advanced: &Advanced) {
         self.note_changes(&advanced.changes);
-        self.marked.extend(advanced.ramped.iter().cloned());
+        for service in &advanced.ramped {
+            self.first_verdicts.mark(&mut self.marked, service);
+        }
     }
 
     /// Sends the frames to backends another way, in the forwarder at once and in what is committed later.
@@ -244,12 +253,23 @@ impl Desired {
         under.services.keys().filter_map(|service| under.spec(service, board, now)).collect()
     }
 
+    /// When it is to be looked which new services have their first verdicts; `None` while none is without.
+    pub fn first_verdicts_due(&self) -> Option<Instant> {
+        self.first_verdicts.due()
+    }
+
+    /// Marks the new services that have their first verdicts by now, or have waited for them long enough.
+    pub fn note_first_verdicts(&mut self, board: &Board, now: Instant) {
+        self.marked.extend(self.first_verdicts.take_decided(board, now));
+    }
+
     /// Whether anything waits to be committed.
     pub fn is_marked(&self) -> bool {
         !self.marked.is_empty() || !self.removed.is_empty()
     }
 
-    /// Brings what is marked to the controller.
+    /// Brings what is marked to the controller. A new service whose checks have not said anything yet takes nothing, and is
+    /// not marked before all its backends have been heard: see [`first_verdicts`].
     pub fn commit(
         &mut self,
         controller: &mut Controller<impl Engine>,
@@ -270,8 +290,17 @@ impl Desired {
         let health = |service: &str, backend: &BackendSpec| self.health(service, backend, board);
         let changes = if specs.is_empty() { Vec::new() } else { controller.apply(specs, health) };
         for (service, change) in names.into_iter().zip(changes) {
-            if change.is_err() {
-                self.marked.insert(service.clone());
+            match &change {
+                Err(_) => {
+                    self.marked.insert(service.clone());
+                }
+                Ok(change) if change.generation == 1 && change.eligible == 0 => {
+                    let first = self.checks.partition_point(|(wanted, _)| wanted.who.service < service);
+                    let checks = self.checks[first..].iter().map(|(wanted, _)| wanted);
+                    let checks = checks.take_while(|wanted| wanted.who.service == service);
+                    self.first_verdicts.await_those_of(&service, checks, now);
+                }
+                Ok(_) => {}
             }
             committed.push(Committed { service, result: change.map(Some) });
         }

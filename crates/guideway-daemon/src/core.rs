@@ -85,6 +85,10 @@ pub(crate) struct Core {
     pub(crate) ways: Ways,
     /// Backends that no frame can be sent to, and when that was looked at last.
     pub(crate) lost: BTreeMap<IpAddr, Lost>,
+    /// Interfaces that do not send what native mode has for them, and why.
+    refusing: BTreeMap<u32, String>,
+    /// Whether ways changed since it was asked which those are.
+    pub(crate) egress_stale: bool,
     lost_looked_at: Option<Instant>,
     /// The names of interfaces that frames leave by.
     links: BTreeMap<u32, String>,
@@ -194,6 +198,8 @@ impl Core {
             drift: Drift::default(),
             ways: Ways::default(),
             lost: BTreeMap::new(),
+            refusing: BTreeMap::new(),
+            egress_stale: false,
             lost_looked_at: None,
             links: BTreeMap::new(),
             tunnels_stale: true,
@@ -402,7 +408,8 @@ impl Core {
     pub(crate) fn next_due(&self) -> Instant {
         let commit = self.commit_due();
         let drains = [self.drains.next_due(), self.drains_due].into_iter().flatten().min();
-        [self.board.next_due(), drains, commit, self.drift.due(), Some(self.tick_at)]
+        let first = self.desired.first_verdicts_due();
+        [self.board.next_due(), drains, commit, first, self.drift.due(), Some(self.tick_at)]
             .into_iter()
             .flatten()
             .min()
@@ -431,6 +438,9 @@ impl Core {
         if self.tick_at <= now {
             self.tick_at = now + TICK_EVERY;
             self.tick(now);
+        }
+        if self.desired.first_verdicts_due().is_some_and(|due| due <= now) {
+            self.desired.note_first_verdicts(&self.board, now);
         }
         if self.commit_due().is_some_and(|due| due <= now) {
             self.commit(now);

@@ -1,5 +1,6 @@
 //! Starting, holding and ending the forwarder.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -8,8 +9,9 @@ use std::sync::Arc;
 use guideway_soft::live::{LiveForwarder, StartError};
 use guideway_soft::memory::NoMemory;
 use guideway_soft::{Limits, Memory};
-use guideway_xdp::attach::{Attachment, Wish};
+use guideway_xdp::attach::{Attachment, Mode, Wish};
 use guideway_xdp::balancer::Balancer;
+use guideway_xdp::egress;
 use guideway_xdp::hold::Hold;
 use guideway_xdp::pins::Pins;
 use rustix::time::{ClockId, clock_gettime};
@@ -79,8 +81,6 @@ pub(crate) struct Loaded {
     interfaces: Vec<(String, u32)>,
     /// Whether an earlier process left it in the kernel, with all that it holds.
     pub(crate) taken_over: bool,
-    /// How many limits of one that was taken over were not as they should be.
-    pub(crate) put_right: u32,
 }
 
 impl Loaded {
@@ -100,13 +100,7 @@ impl Loaded {
             EngineOptions::Soft => {
                 let memory = Arc::new(Memory::try_new(limits, random_key()?)?);
                 memory.set_now_seconds(since_boot());
-                Ok(Self {
-                    plane: Plane::Soft(memory),
-                    pins: None,
-                    interfaces,
-                    taken_over: false,
-                    put_right: 0,
-                })
+                Ok(Self { plane: Plane::Soft(memory), pins: None, interfaces, taken_over: false })
             }
             EngineOptions::Xdp { mode, pins, .. } => {
                 let pins = Pins::new(pins)?;
@@ -116,9 +110,8 @@ impl Loaded {
                 let balancer = Balancer::load_pinned(&limits, random_key()?, &pins);
                 // Who may not load programs leaves no directory behind.
                 let balancer = balancer.inspect_err(|_| pins.leave())?;
-                let put_right = balancer.set_pace(limits.icmp_per_second);
                 let plane = Plane::Kernel(Arc::new(balancer));
-                Ok(Self { plane, pins: Some((pins, hold, *mode)), interfaces, taken_over, put_right })
+                Ok(Self { plane, pins: Some((pins, hold, *mode)), interfaces, taken_over })
             }
         }
     }
@@ -138,7 +131,7 @@ impl Loaded {
 
     /// Has packets come to it. An earlier process's program is taken off the interfaces that are not among these.
     pub(crate) fn attach(self) -> Result<Forwarder, ForwarderError> {
-        let Self { plane, pins, interfaces, taken_over, .. } = self;
+        let Self { plane, pins, interfaces, taken_over } = self;
         match (&plane, pins) {
             (Plane::Kernel(balancer), Some((pins, hold, mode))) => {
                 let attach = |(interface, _): &(String, u32)| balancer.attach(interface, mode);
@@ -220,6 +213,18 @@ impl Forwarder {
             port.lost = failed.and_then(|tried| tried.result.as_ref().err()).map(ToString::to_string);
         }
         tried
+    }
+
+    /// Those of these interfaces that do not send what the program has for them, and why.
+    pub(crate) fn refusing(&self, egress: impl IntoIterator<Item = u32>) -> BTreeMap<u32, String> {
+        let Held::Kernel { attachments, .. } = &self.held else { return BTreeMap::new() };
+        let native: Vec<u32> =
+            attachments.iter().filter(|port| port.mode == Mode::Native).map(|port| port.index).collect();
+        if native.is_empty() {
+            return BTreeMap::new();
+        }
+        let refuses = |link| egress::objection(link, native != [link]).map(|why| (link, why));
+        egress.into_iter().filter_map(refuses).collect()
     }
 
     /// Pins those maps again whose pins somebody has removed; how many.

@@ -214,6 +214,10 @@ impl<'a> Shell<'a> {
             if std::mem::take(&mut self.core.tunnels_stale) {
                 self.tell_prober();
             }
+            if std::mem::take(&mut self.core.egress_stale) {
+                let refusing = self.forwarder.refusing(self.core.ways.egress());
+                self.core.note_refusing(refusing);
+            }
             for round in self.core.rounds(now) {
                 self.driver.start(round);
             }
@@ -228,7 +232,8 @@ impl<'a> Shell<'a> {
             }
             self.core.note_links(now, |index| links.is_down(index));
             self.core.note_lost_ways(|index| links.is_down(index), now);
-            if ready_by.is_some_and(|by| by <= now || !self.core.board.is_new()) {
+            let waits = self.core.desired.first_verdicts_due().is_some();
+            if ready_by.is_some_and(|by| !waits && (by <= now || !self.core.board.is_new())) {
                 ready_by = None;
                 self.tell_ready();
             }
@@ -247,7 +252,7 @@ impl<'a> Shell<'a> {
                 _ => due,
             };
             let due = manager_due.map_or(due, |manager| due.min(manager));
-            let due = ready_by.map_or(due, |by| due.min(by));
+            let due = ready_by.filter(|_| !waits).map_or(due, |by| due.min(by));
             let due = self.ends_at.map_or(due, |at| due.min(at));
             netlink_rests_until = netlink_rests_until.filter(|until| *until > now);
             let follower = &mut self.follower;

@@ -1,6 +1,6 @@
 //! Where frames go: as routes and neighbours say, except where the configuration names a MAC address.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,8 @@ pub(crate) enum Lost {
     Neighbour(u32),
     /// The interface is down, gone or without a carrier.
     Link(u32),
+    /// The interface does not send what native mode has for it.
+    Refused(u32),
 }
 
 impl Ways {
@@ -91,6 +93,17 @@ impl Ways {
             *narrow.entry((way.interface, way.limit(wanted))).or_default() += 1;
         }
         narrow
+    }
+
+    /// The interfaces that frames leave by.
+    pub(crate) fn egress(&self) -> BTreeSet<u32> {
+        self.found.values().map(|way| way.interface).filter(|interface| *interface != 0).collect()
+    }
+
+    /// The backends that these interfaces lead to.
+    pub(crate) fn by(&self, is_one: impl Fn(u32) -> bool) -> impl Iterator<Item = (IpAddr, u32)> {
+        let ways = self.found.iter().map(|(&backend, way)| (backend, way.interface));
+        ways.filter(move |(_, interface)| is_one(*interface))
     }
 
     /// The backends that no frame can be sent to, and have not been for a while.

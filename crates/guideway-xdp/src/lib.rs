@@ -24,6 +24,7 @@ pub mod attach;
 pub mod balancer;
 mod counters;
 mod directory;
+pub mod egress;
 pub mod end;
 pub mod error;
 mod grace;

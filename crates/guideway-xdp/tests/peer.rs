@@ -6,6 +6,7 @@ use guideway_soft::Limits;
 use guideway_testbed::kernel::KernelForwarder;
 use guideway_testbed::{Namespace, privilege, veth_pair};
 use guideway_xdp::attach::{Mode, Wish};
+use guideway_xdp::egress::objection;
 use guideway_xdp::peer::{Pass, Peer, joined_by_peer, peer};
 use guideway_xdp::{Balancer, Error};
 
@@ -60,7 +61,31 @@ fn native_mode_wants_a_program_at_the_other_end_of_a_pair() {
     // The balancer is in turn what the other end needs.
     let other_index = other.index();
     assert_eq!(there.run(|| peer("port7", other_index)).unwrap().unwrap(), Peer::Ready);
+    assert_eq!(here.run(|| objection(index, true)).unwrap(), None);
     drop(pass);
     assert_eq!(ask(), Peer::Deaf { name: "port7".into() });
+    // From whichever interface the frames come.
+    for redirected in [false, true] {
+        let why = here.run(|| objection(index, redirected)).unwrap().unwrap();
+        assert!(why.contains("`port7`") && why.contains("--xdp-mode generic"), "{why}");
+    }
     assert_eq!(here.run(|| peer("lo", 1)).unwrap().unwrap(), Peer::None);
+}
+
+#[test]
+fn frames_of_another_interface_want_one_that_can_send_them() {
+    if !privilege::granted_to::<KernelForwarder>() {
+        return;
+    }
+    let here = Namespace::new("egress").unwrap();
+    let run = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        assert!(here.run(|| Command::new("ip").args(words).status()).unwrap().unwrap().success(), "{line}");
+    };
+    run("link add br0 type bridge");
+    let index = here.run(|| nix::net::if_::if_nametoindex("br0")).unwrap().unwrap();
+    let why = here.run(|| objection(index, true)).unwrap().unwrap();
+    assert!(why.contains("(bridge)"), "{why}");
+    assert_eq!(here.run(|| objection(index, false)).unwrap(), None, "the program is there itself");
+    assert_eq!(here.run(|| objection(0x7fff_0000, true)).unwrap(), None, "nothing is known of it");
 }

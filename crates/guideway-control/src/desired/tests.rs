@@ -139,6 +139,9 @@ impl World {
                 let changes = self.board.answer(&Answer { id: round.id, results }, self.now);
                 self.desired.note_changes(&changes);
             }
+            if self.desired.first_verdicts_due().is_some() {
+                self.desired.note_first_verdicts(&self.board, self.now);
+            }
             self.commit();
         }
         while self.now < end {

@@ -13,7 +13,7 @@ use super::pace::{self, Dice};
 use super::ramp::Ramp;
 use super::round::{self, Answer, Fault, Finding, Leg, LegResult, Outcome, Round, RoundId};
 use super::snapshot::{Saved, Snapshot};
-use super::subjects::{Subject, SubjectId, Subjects};
+use super::subjects::{FIRST_ROUNDS, Subject, SubjectId, Subjects};
 
 /// How much later than its time-out a round may be reported; then it counts as timed out.
 const REPORT_GRACE: Duration = Duration::from_millis(100);
@@ -185,6 +185,7 @@ impl Board {
             machine: Machine::new(),
             since: now,
             ramp: None,
+            heard: 0,
             because: None,
         };
         let saved = self.remembered.remove(&*subject.who).filter(|saved| saved.address == address);
@@ -273,6 +274,16 @@ impl Board {
         self.subjects
             .iter()
             .any(|subject| subject.machine.verdict() == Verdict::NeverPassed && !asked(&subject.stream))
+    }
+
+    /// The services with a backend that has never passed and may do so by its first checks: it has not been asked twice, or
+    /// has answered well of late. A service may come more than once.
+    pub fn undecided(&self) -> impl Iterator<Item = &str> {
+        let undecided = |subject: &&Subject| {
+            let machine = &subject.machine;
+            machine.verdict() == Verdict::NeverPassed && (machine.row() > 0 || subject.heard < FIRST_ROUNDS)
+        };
+        self.subjects.iter().filter(undecided).map(|subject| subject.who.service.as_str())
     }
 
     /// The verdict on a backend; `None` where nothing checks it.
@@ -390,9 +401,11 @@ impl Board {
             let mut settled = judged;
             for &id in &stream.subjects {
                 let Some(subject) = self.subjects.of_mut(id) else { continue };
+                subject.heard = subject.heard.saturating_add(1).min(FIRST_ROUNDS);
                 if let Some(passed) = judged {
                     changes.extend(step(&mut self.ramps, id, subject, passed, &finding));
-                    settled = settled.filter(|&passed| subject.machine.is_settled(passed));
+                    let is_heard = subject.heard == FIRST_ROUNDS;
+                    settled = settled.filter(|&passed| is_heard && subject.machine.is_settled(passed));
                 }
                 if subject.machine.row() > 0 {
                     let needed = subject.machine.needed(subject.thresholds);

@@ -10,6 +10,9 @@ use super::machine::{Machine, Thresholds};
 use super::ramp::Ramp;
 use super::slab::Slab;
 
+/// After so many rounds it is known which backends answer at all: the first may have come before its frames' way was known.
+pub(super) const FIRST_ROUNDS: u8 = 2;
+
 /// A backend of a service.
 #[derive(Debug)]
 pub(super) struct Subject {
@@ -21,6 +24,8 @@ pub(super) struct Subject {
     pub(super) machine: Machine,
     pub(super) since: Instant,
     pub(super) ramp: Option<(Ramp, Instant)>,
+    /// Rounds that it has been through, up to [`FIRST_ROUNDS`].
+    pub(super) heard: u8,
     /// What decided the present verdict.
     pub(super) because: Option<String>,
 }

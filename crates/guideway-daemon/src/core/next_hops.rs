@@ -34,6 +34,7 @@ impl Core {
             return;
         }
         self.tunnels_stale = true;
+        self.egress_stale = true;
         self.desired.set_next_hops(&mut self.controller, changes);
         for (_, way) in changes.iter().filter(|(_, way)| way.interface != 0) {
             let name = nix::net::if_::if_indextoname(way.interface).ok();
@@ -71,6 +72,10 @@ impl Core {
         }
         self.lost_looked_at = Some(now);
         self.lost = self.ways.lost(now).collect();
+        let refused = self.ways.by(|link| self.refusing.contains_key(&link));
+        for (backend, link) in refused.collect::<Vec<_>>() {
+            self.lost.entry(backend).or_insert(Lost::Refused(link));
+        }
         if !self.lost.is_empty() {
             // What operators switched off or let drain may well be gone.
             let wanted = view::ready_addresses(self);
@@ -82,6 +87,22 @@ impl Core {
             {
                 *why = Lost::Link(link);
             }
+        }
+    }
+
+    /// Takes which interfaces do not send what native mode has for them, and why; tells of each that begins or ends.
+    pub(crate) fn note_refusing(&mut self, refusing: BTreeMap<u32, String>) {
+        for (link, why) in refusing.iter().filter(|(link, _)| !self.refusing.contains_key(link)) {
+            let text = format!("what is sent by {} is lost, {why}", self.link_name(*link));
+            self.journal.note(Grade::Error, Kind::NextHop, text);
+        }
+        for link in self.refusing.keys().filter(|link| !refusing.contains_key(link)) {
+            let text = format!("what is sent by {} arrives again", self.link_name(*link));
+            self.journal.note(Grade::Info, Kind::NextHop, text);
+        }
+        if self.refusing != refusing {
+            self.refusing = refusing;
+            self.lost_looked_at = None;
         }
     }
 
@@ -124,6 +145,10 @@ impl Core {
             Lost::Route(_) => "no route leads there".to_owned(),
             Lost::Neighbour(link) => format!("the next hop does not answer at {}", self.link_name(link)),
             Lost::Link(link) => format!("{} is down, gone or without a carrier", self.link_name(link)),
+            Lost::Refused(link) => {
+                let why = self.refusing.get(&link).map_or("", String::as_str);
+                format!("{} does not send it, {why}", self.link_name(link))
+            }
         }
     }
 }

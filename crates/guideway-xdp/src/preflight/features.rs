@@ -10,16 +10,21 @@ use nix::sys::socket::{
 
 /// What a driver can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Features(u64);
+pub(crate) struct Features(u64);
 
 impl Features {
     /// Whether it runs programs at all.
-    pub(super) const fn runs_programs(self) -> bool {
+    pub(crate) const fn runs_programs(self) -> bool {
         self.0 & 1 != 0
     }
 
+    /// Whether it sends frames that a program at another interface has for it (`NETDEV_XDP_ACT_NDO_XMIT`).
+    pub(crate) const fn takes_frames(self) -> bool {
+        self.0 & 4 != 0
+    }
+
     /// Of the interface with this index; `None` where the kernel does not tell.
-    pub(super) fn of(index: u32) -> Option<Features> {
+    pub(crate) fn of(index: u32) -> Option<Features> {
         let socket = socket(
             AddressFamily::Netlink,
             SockType::Datagram,

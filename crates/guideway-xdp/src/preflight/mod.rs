@@ -2,7 +2,7 @@
 //! cause and a remedy.
 
 pub(crate) mod ethtool;
-mod features;
+pub(crate) mod features;
 mod host;
 mod interface;
 

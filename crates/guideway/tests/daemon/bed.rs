@@ -23,7 +23,10 @@ pub(crate) const LONG: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Engine {
     Soft,
+    /// In generic mode: in native mode this kind of link sends only where the other end has a program too.
     Xdp,
+    /// In native mode, where the test has put programs at the other ends.
+    Native,
 }
 
 /// The network, its backends at work, and a directory for the daemon's files.
@@ -116,8 +119,8 @@ impl Bed {
         let (config, state, socket) = (self.path("guideway.toml"), self.path("state"), self.path("api.sock"));
         let engine: &[&str] = match self.engine {
             Engine::Soft => &["soft"],
-            // In native mode this kind of link sends only where the other end has a program too.
             Engine::Xdp => &["xdp", "--xdp-mode", "generic"],
+            Engine::Native => &["xdp", "--xdp-mode", "native"],
         };
         let words = ["run", "--engine"].iter().chain(engine).map(OsString::from);
         let places: [(&str, &OsStr); 4] = [

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use aya::maps::{Array, Map, MapData};
+use guideway_testbed::kernel::pass_all;
 use guideway_testbed::{privilege, wait};
 use guideway_xdp::occupant::occupant;
 use guideway_xdp::pins::Pins;
@@ -15,14 +16,6 @@ use crate::bed::{Bed, Engine, LONG, backends, config, end, said};
 fn pinned(bed: &Bed, name: &str) -> MapData {
     let layout = fs::read_dir(bed.pins()).unwrap().flatten().next().unwrap().path();
     MapData::from_pin(layout.join(name)).unwrap()
-}
-
-/// Flips bits of a word of an entry.
-fn flip<const WORDS: usize>(bed: &Bed, map: &str, entry: u32, word: usize, bits: u64) {
-    let mut map = Array::<_, [u64; WORDS]>::try_from(Map::Array(pinned(bed, map))).unwrap();
-    let mut words = map.get(&entry, 0).unwrap();
-    words[word] ^= bits;
-    map.set(entry, words, 0).unwrap();
 }
 
 fn repairs(bed: &Bed, kind: &str) -> u64 {
@@ -86,29 +79,33 @@ fn what_somebody_changes_in_the_kernel_is_put_right_and_told() {
 }
 
 #[test]
-fn what_was_changed_while_no_daemon_was_at_work_is_put_right_as_well() {
+fn a_link_that_loses_what_native_mode_sends_is_told_until_it_does_no_more() {
     if !privilege::granted() {
         return;
     }
-    let bed = Bed::new("drift-killed", Engine::Xdp);
-    bed.configure(&config("200ms", &backends(3, |_| "")));
+    let bed = Bed::new("egress", Engine::Native);
+    let passes = pass_all(&bed.network.balancers[0]).unwrap();
+    let config = config("200ms", &backends(3, |_| ""));
+    bed.configure(&format!("[daemon]\ndrift_interval = \"1s\"\n\n{config}"));
     let daemon = bed.run();
     bed.serves();
-    said(&daemon, "3 backends take new flows");
-    daemon.kill().unwrap();
-    // A clock that stands in the last second that there is, the outer checksums of each backend, the keys of each hash.
-    flip::<8>(&bed, "PACE", 0, 2, 1 << 32);
-    (0..8).for_each(|backend| flip::<8>(&bed, "BACKENDS", backend, 7, 0x55));
-    (0..2).for_each(|service| flip::<24>(&bed, "SERVICES", service, 10, 0x55));
-    (0..2).for_each(|service| flip::<24>(&bed, "SERVICES", service, 18, 0x55));
-    flip::<16>(&bed, "SETTINGS", 0, 11, 0x55);
+    let status = || get(&bed, "/v1/status");
+    assert_eq!(status()["interfaces"][0]["mode"], "native");
+    assert_eq!(status()["faults"].as_array().unwrap().len(), 0);
 
-    let daemon = bed.run();
-    // Records of backends are written anew at each start.
-    for (kind, many) in [("service", 1), ("settings", 2)] {
-        wait::until_true(LONG, kind, || repairs(&bed, kind) >= many).unwrap();
+    drop(passes);
+    let fault = || status()["faults"].to_string();
+    wait::until_true(LONG, "a fault", || fault().contains("does not send it")).unwrap();
+    let named = fault();
+    for text in ["10.0.0.1, 10.0.0.2, 10.0.0.3", "has no XDP program", "--xdp-mode generic"] {
+        assert!(named.contains(text), "{text}: {named}");
     }
+    let _passes = pass_all(&bed.network.balancers[0]).unwrap();
+    wait::until_true(LONG, "no fault", || fault() == "[]").unwrap();
     bed.serves();
-    assert_eq!(bed.answers(60).len(), 3);
+    let told = daemon.printed()[1].clone();
+    for text in ["is lost, it is one end of a veth pair", "arrives again"] {
+        assert_eq!(told.matches(text).count(), 1, "{text}: {told}");
+    }
     assert!(end(daemon).status.success());
 }

@@ -39,6 +39,27 @@ fn nothing_is_forwarded_before_rise_passes() {
 }
 
 #[test]
+fn first_verdicts_come_together_so_that_no_slot_has_an_older_owner() {
+    let mut world = World::new(&config(&[1; 5], ""));
+    // One that never answers holds nobody up for long.
+    world.sick = HashSet::from([4]);
+    let owned = |world: &World| world.slots().iter().filter(|slots| **slots > 0).count();
+    let mut rounds = 0;
+    while owned(&world) == 0 {
+        world.pass(SECOND / 10);
+        rounds += 1;
+        assert!(rounds < 70, "in 7 s, of two checks in each 2 s");
+    }
+    assert_eq!((owned(&world), world.service().unsettled), (4, 0));
+    assert_eq!(world.service().generation, 2);
+    // Who comes later joins a table at work.
+    world.sick.clear();
+    world.pass(10 * SECOND);
+    assert_eq!(owned(&world), 5);
+    assert!(world.service().unsettled > 0);
+}
+
+#[test]
 fn with_two_of_four_down_no_slot_names_a_dead_one() {
     let mut world = World::well(&config(&[1; 4], ""));
     world.sick = HashSet::from([2, 3]);
