@@ -20,6 +20,21 @@ const OTHER_PORT: u16 = 8080;
 /// Checks in a row that bring a backend back.
 const RISE: u16 = 3;
 
+/// Flows of another balancer of the fleet may come at once, and belong to the owners of now.
+#[test]
+fn a_balancer_that_is_ready_for_the_first_time_has_no_slot_with_an_older_owner() {
+    if !granted(Engine::Soft) {
+        return;
+    }
+    let bed = Bed::new("first", Engine::Soft);
+    bed.configure(&config("", HTTP_PORT, RISE, &backends(3, |_| "")));
+    let daemon = run(&bed);
+    for service in get(&bed, "/v1/services").as_array().unwrap() {
+        assert_eq!((&service["eligible"], &service["unsettled_slots"]), (&3.into(), &0.into()), "{service}");
+    }
+    assert!(end(daemon).status.success());
+}
+
 /// A backend is down, another drains. Over a change elsewhere, a restart and a corrected check the one takes no packet
 /// before its checks have passed as often as is asked for, and the other none at all.
 #[test]
