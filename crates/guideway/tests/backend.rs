@@ -497,9 +497,8 @@ fn a_script_is_one_that_a_shell_and_nft_understand() {
 
 #[test]
 fn a_script_ends_before_the_addresses_where_the_kernel_has_no_such_tunnels_and_names_all_that_lack() {
-    let line = "backend script --vip 192.0.2.10 --listen-on eth0 --address 10.0.0.1 --mtu 1500";
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_guideway")).args(line.split(' ')).output();
-    let script = String::from_utf8(output.unwrap().stdout).unwrap();
+    // GUE wants a socket of either family, and lacks once.
+    let script = script_of("192.0.2.10,2001:db8::10", "10.0.0.1,2001:db8:ffff::1");
     // No device is there, and GRE alone can be made.
     let ip = r#"ip() {
         case "$*" in
@@ -514,8 +513,28 @@ fn a_script_ends_before_the_addresses_where_the_kernel_has_no_such_tunnels_and_n
     let run = std::process::Command::new("sh").args(["-c", &format!("{ip}{script}")]).output().unwrap();
     assert_eq!((run.status.code(), run.stdout.len()), (Some(1), 0), "{run:?}");
     let told = String::from_utf8(run.stderr).unwrap();
-    assert!(told.starts_with("this kernel makes no such tunnels: ipip sit fou\n"), "{told}");
+    assert!(told.starts_with("this kernel makes no such tunnels: ipip sit ip6tnl fou\n"), "{told}");
     let has_all = ip.replace("\"link add\"*gre*", "\"link add\"* | *\"fou add\"*");
     let run = std::process::Command::new("sh").args(["-c", &format!("{has_all}{script}")]).output().unwrap();
-    assert!(run.status.success() && run.stdout == b"an address\n", "{run:?}");
+    assert!(run.status.success() && run.stdout == b"an address\nan address\n", "{run:?}");
+}
+
+#[test]
+fn a_script_asks_of_the_kernel_only_the_tunnels_of_the_families_that_are_served() {
+    for (vips, ipip, sit) in
+        [("192.0.2.10", true, false), ("2001:db8::10", false, true), ("192.0.2.10,2001:db8::10", true, true)]
+    {
+        let script = script_of(vips, "10.0.0.1");
+        assert_eq!(script.contains("device gwipip0 ipip "), ipip, "{vips}: {script}");
+        assert_eq!(script.contains("device gwsit0 sit "), sit, "{vips}: {script}");
+        assert!(script.contains("device gwgre0 gre "), "{vips}: {script}");
+    }
+}
+
+/// A script for all tunnels.
+fn script_of(vips: &str, ends: &str) -> String {
+    let line = ["backend", "script", "--vip", vips, "--listen-on", "eth0", "--address", ends, "--mtu", "1500"];
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_guideway")).args(line).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }

@@ -69,14 +69,21 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     Ok(Outcome::Ok)
 }
 
-/// Makes a device where it is not there, and goes on where the kernel has none of its kind, so that all are named.
+/// Makes a device where it is not there, and goes on where the kernel has none of its kind, so that each is named
+/// once.
 const DEVICE: &str = r#"# The kernel's tunnels.
 lacking=
+lack() {
+    case "$lacking " in
+        *" $1 "*) ;;
+        *) lacking="$lacking $1" ;;
+    esac
+}
 device() {
     name=$1 kind=$2
     shift 2
     ip link show dev "$name" >/dev/null 2>&1 || ip link add name "$name" type "$kind" "$@" || {
-        lacking="$lacking $kind"
+        lack "$kind"
         return 0
     }
     ip link set dev "$name" up
@@ -103,6 +110,8 @@ fn devices(setup: &Setup, ends: &[IpAddr]) -> Vec<Device> {
     // GUE is taken off by a socket, and what it carries is IP in IP.
     let ipip = tunnels.iter().any(|tunnel| *tunnel != Encapsulation::Gre);
     let gre = tunnels.contains(&Encapsulation::Gre);
+    // Over IPv4 there is a device for each family that is inside; the others carry both.
+    let serves = |family: fn(&IpAddr) -> bool| ipip && setup.vips.iter().any(family);
     let mut devices = Vec::new();
     for (number, &end) in ends.iter().enumerate() {
         let mut device = |wanted: bool, name: &str, kind, rest| {
@@ -111,8 +120,8 @@ fn devices(setup: &Setup, ends: &[IpAddr]) -> Vec<Device> {
             }
         };
         if end.is_ipv4() {
-            device(ipip, "ipip", "ipip", "");
-            device(ipip, "sit", "sit", "");
+            device(serves(IpAddr::is_ipv4), "ipip", "ipip", "");
+            device(serves(IpAddr::is_ipv6), "sit", "sit", "");
             device(gre, "gre", "gre", "");
         } else {
             device(ipip, "tnl", "ip6tnl", " mode any");
@@ -161,7 +170,7 @@ fn set_up(setup: &Setup, ends: &[IpAddr], clamp: Clamp) -> String {
     for family in gue_families(setup, ends) {
         let port = setup.gue_port;
         line(format!("{family} fou show 2>/dev/null | grep -qw 'port {port}' || \\"));
-        line(format!("    {family} fou add port {port} gue || lacking=\"$lacking fou\""));
+        line(format!("    {family} fou add port {port} gue || lack fou"));
     }
     line(LACKING.into());
     line(String::new());
