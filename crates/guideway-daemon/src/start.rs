@@ -10,6 +10,8 @@ use guideway_control::controller::{Controller, from_config};
 use guideway_control::drain::{self, Drains};
 use guideway_control::health::Board;
 use guideway_forward::record::flow::ENTRIES;
+use guideway_xdp::attach::Mode;
+use guideway_xdp::peer::unfinished_by_peer;
 
 use crate::api::model::ConfigStatus;
 use crate::api::view::stamp;
@@ -119,6 +121,12 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
         let grade = if port.fell_back.is_some() { Grade::Warning } else { Grade::Info };
         let text = format!("forwarding at {} in {} mode{why}", port.name, port.mode);
         core.journal.note(grade, Kind::Daemon, text);
+        if port.mode == Mode::Native.as_str()
+            && let Some((cause, remedy)) = unfinished_by_peer(port.index)
+        {
+            let text = format!("at {}, {cause}: {remedy}", port.name);
+            core.journal.note(Grade::Warning, Kind::Daemon, text);
+        }
     }
     let last = last_good.filter(|_| stale.is_some());
     let last = last.unwrap_or_else(|| LastGood::new(&source, core.about.taken_at));

@@ -84,19 +84,9 @@ pub fn peer(interface: &str, index: u32) -> Result<Peer, Error> {
 /// where the interface is no such end, or the remedy is done. Where the other end cannot be looked at, it counts as not
 /// done.
 pub fn joined_by_peer(index: u32) -> Option<(String, String)> {
-    let own = describe_link(question(index, None)).ok().filter(is_veth)?;
-    let peer = match other_end(&own) {
-        Some((other, namespace)) => {
-            describe_link(question(other, namespace)).ok().map(|link| (name(&link), namespace))
-        }
-        None => None,
-    };
-    if let Some((name, namespace)) = &peer
-        && hands_over_many(name, *namespace) == Some(false)
-    {
-        return None;
-    }
-    let peer = peer.map_or_else(|| "PEER".to_owned(), |(name, _)| name);
+    let hands_over_many =
+        |driver: &Driver<'_>| Some(driver.flag(Flag::Tso)? != 0 || driver.flag(Flag::Gso)? != 0);
+    let peer = peer_unless_not(index, hands_over_many)?;
     Some((
         "the other end of its pair hands over many packets as one (TSO, GSO), which fit no tunnel, so that large uploads \
          stall unless that is switched off there"
@@ -105,16 +95,35 @@ pub fn joined_by_peer(index: u32) -> Option<(String, String)> {
     ))
 }
 
-/// Whether an interface hands over many packets as one; `None` where that cannot be told.
-fn hands_over_many(interface: &str, namespace: Option<i32>) -> Option<bool> {
-    let ask = || {
-        let driver = Driver::of(interface).ok()?;
-        Some(driver.flag(Flag::Tso)? != 0 || driver.flag(Flag::Gso)? != 0)
-    };
-    match namespace {
+/// What connections suffer from at one end of a veth pair in native mode, and the remedy, to be run at the other end. `None`
+/// as for [`joined_by_peer`].
+///
+/// What the other end's own host sends there has checksums for a device to finish, and a pair has none. The kernel's stack
+/// knows that such a packet never was on a wire; in a tunnel it comes to another host, which drops it.
+pub fn unfinished_by_peer(index: u32) -> Option<(String, String)> {
+    let leaves_checksums = |driver: &Driver<'_>| Some(driver.flag(Flag::Checksums)? != 0);
+    let peer = peer_unless_not(index, leaves_checksums)?;
+    Some((
+        "the other end of its pair leaves checksums unfinished (tx-checksumming) of what its own host sends, and backends drop \
+         that: connections from there are never answered, unless that is switched off"
+            .to_owned(),
+        format!("ethtool -K {peer} tx off (at the other end)"),
+    ))
+}
+
+/// The name of the other end of a pair, unless it is known not to be so there; `None` for an interface that is no such end.
+fn peer_unless_not(index: u32, is_so: impl Fn(&Driver<'_>) -> Option<bool> + Sync) -> Option<String> {
+    let own = describe_link(question(index, None)).ok().filter(is_veth)?;
+    let peer = other_end(&own).and_then(|(other, namespace)| {
+        describe_link(question(other, namespace)).ok().map(|link| (name(&link), namespace))
+    });
+    let Some((name, namespace)) = peer else { return Some("PEER".to_owned()) };
+    let ask = || is_so(&Driver::of(&name).ok()?);
+    let answer = match namespace {
         None => ask(),
         Some(number) => within(number, ask).flatten(),
-    }
+    };
+    (answer != Some(false)).then_some(name)
 }
 
 /// The index of the other end, and the number of its namespace unless that is this one.

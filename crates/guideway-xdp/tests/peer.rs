@@ -7,7 +7,7 @@ use guideway_testbed::kernel::KernelForwarder;
 use guideway_testbed::{Namespace, privilege, veth_pair};
 use guideway_xdp::attach::{Mode, Wish};
 use guideway_xdp::egress::objection;
-use guideway_xdp::peer::{Pass, Peer, joined_by_peer, peer};
+use guideway_xdp::peer::{Pass, Peer, joined_by_peer, peer, unfinished_by_peer};
 use guideway_xdp::{Balancer, Error};
 
 const LIMITS: Limits = Limits {
@@ -52,6 +52,14 @@ fn native_mode_wants_a_program_at_the_other_end_of_a_pair() {
     let run = || Command::new("sh").args(["-c", switch]).output();
     if there.run(run).unwrap().is_ok_and(|done| done.status.success()) {
         assert_eq!(joined(), None);
+    }
+
+    let unfinished = || here.run(|| unfinished_by_peer(index)).unwrap();
+    for (switch, remedy) in [("on", Some("ethtool -K port7 tx off (at the other end)")), ("off", None)] {
+        let run = || Command::new("ethtool").args(["-K", "port7", "tx", switch]).output();
+        if there.run(run).unwrap().is_ok_and(|done| done.status.success()) {
+            assert_eq!(unfinished().map(|(_, remedy)| remedy).as_deref(), remedy);
+        }
     }
 
     let pass = there.run(|| Pass::attach("port7")).unwrap().unwrap();

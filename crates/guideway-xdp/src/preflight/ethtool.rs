@@ -18,6 +18,8 @@ pub(crate) struct Driver<'a> {
 #[derive(Clone, Copy)]
 #[repr(u32)]
 pub(crate) enum Flag {
+    /// `ETHTOOL_GTXCSUM`: whether the device is left to finish the checksums of what is sent.
+    Checksums = 0x16,
     /// `ETHTOOL_GTSO`: whether TCP hands over many packets as one, for the device to cut.
     Tso = 0x1e,
     /// `ETHTOOL_GGSO`: the same of all protocols, cut before the device unless it can.

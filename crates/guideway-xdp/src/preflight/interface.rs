@@ -12,7 +12,7 @@ use crate::attach::{Mode, Wish};
 use crate::error::Stranger;
 use crate::memory::possible_cpus;
 use crate::occupant::{link, occupant};
-use crate::peer::{Peer, joined_by_peer, peer};
+use crate::peer::{Peer, joined_by_peer, peer, unfinished_by_peer};
 
 /// What fits one page beside the head room that every driver leaves and what the kernel keeps behind the frame: 4,096
 /// less 256, 320 and an Ethernet header with two tags. The program takes frames of one page only.
@@ -47,6 +47,7 @@ pub(super) fn examine(name: &str, wish: Wish, pins: &Path) -> InterfaceReport {
         features: Features::of(index),
         objection: peer(name, index).ok().and_then(|peer| peer.objection()),
         joined: joined_by_peer(index),
+        unfinished: unfinished_by_peer(index),
         gro: driver.as_ref().and_then(|driver| driver.flag(Flag::Gro)).is_some_and(|value| value != 0),
         flags: driver.as_ref().and_then(|driver| driver.flag(Flag::More)).unwrap_or(0),
         queues: driver.as_ref().and_then(Driver::receive_queues),
@@ -76,6 +77,8 @@ struct Seen<'a> {
     objection: Option<String>,
     /// What the other end of a pair does to generic mode, and the remedy.
     joined: Option<(String, String)>,
+    /// What it does to native mode, and the remedy.
+    unfinished: Option<(String, String)>,
     gro: bool,
     flags: u32,
     queues: Option<Queues>,
@@ -179,7 +182,11 @@ impl Seen<'_> {
                 format!("ethtool -K {name} gro off"),
             ));
         }
-        if let Some((cause, remedy)) = self.joined.as_ref().filter(|_| mode == Mode::Generic) {
+        let by_peer = match mode {
+            Mode::Generic => &self.joined,
+            Mode::Native => &self.unfinished,
+        };
+        if let Some((cause, remedy)) = by_peer {
             findings.push(Finding::warn(self.subject(), cause, remedy));
         }
         if mode == Mode::Native && self.flags & VLAN_TAGS != 0 && self.driver != "veth" {
@@ -277,6 +284,7 @@ mod tests {
             features: None,
             objection: None,
             joined: None,
+            unfinished: None,
             gro: true,
             flags: 0,
             queues: Some(Queues { now: 8, most: 64, kind: "combined" }),
