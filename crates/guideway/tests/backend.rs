@@ -533,7 +533,8 @@ fn a_script_asks_of_the_kernel_only_the_tunnels_of_the_families_that_are_served(
 
 /// A script for all tunnels.
 fn script_of(vips: &str, ends: &str) -> String {
-    let line = ["backend", "script", "--vip", vips, "--listen-on", "eth0", "--address", ends, "--mtu", "1500"];
+    let line =
+        ["backend", "script", "--vip", vips, "--listen-on", "eth0", "--address", ends, "--mtu", "1500"];
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_guideway")).args(line).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()

@@ -1,7 +1,7 @@
 //! What another configuration would change, compared with what is wanted now.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use guideway_control::Engine as _;
 use guideway_control::config::{self, Config};
@@ -49,7 +49,16 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
             before.and_then(|service| service.health.as_ref())
                 != after.and_then(|service| service.health.as_ref())
         };
-        if known == Some(wanted) && !health_differs() {
+        let settings: Vec<String> = match before_and_after {
+            (Some(before), Some(after)) => {
+                let pairs = words(before).into_iter().zip(words(after));
+                let differing = pairs.filter(|(before, after)| before != after);
+                differing.map(|((key, old), (_, new))| format!("{key}: {old} -> {new}")).collect()
+            }
+            _ => Vec::new(),
+        };
+        // Some settings ask the forwarder for nothing, as a size that is what `auto` came to; the file differs.
+        if known == Some(wanted) && !health_differs() && settings.is_empty() {
             plan.unchanged += 1;
             continue;
         }
@@ -58,11 +67,7 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
             Some(known) => compare(known, wanted, &mut service),
             None => service.backends_added = wanted.backends.iter().map(|b| b.identity.to_string()).collect(),
         }
-        if let (Some(before), Some(after)) = before_and_after {
-            let settings = words(before).into_iter().zip(words(after));
-            let differing = settings.filter(|(before, after)| before != after);
-            service.settings.extend(differing.map(|((key, old), (_, new))| format!("{key}: {old} -> {new}")));
-        }
+        service.settings.extend(settings);
         if health_differs() && known.is_some() {
             service.settings.push("health: the checks change".to_owned());
             service.notes.extend(before_and_after.1.and_then(|service| kept_until_it_fails(service)));
@@ -119,13 +124,13 @@ fn by_name(config: &Config) -> HashMap<&str, &config::Service> {
     config.services.iter().map(|service| (service.name.as_str(), service)).collect()
 }
 
-/// The settings that two specifications of a service can differ in, by the keys and words of the file.
+/// The settings of a service that are told as they were and as they will be, by the keys and words of the file.
 fn words(service: &config::Service) -> Vec<(&'static str, String)> {
     let size = match (service.table_size_auto, service.table_size) {
         (true, slots) => format!("auto ({slots} slots)"),
         (false, slots) => slots.to_string(),
     };
-    let idle = format!("{}s", service.idle.as_secs());
+    let seconds = |time: Duration| format!("{}s", time.as_secs());
     let quic = service.quic.as_ref().map_or_else(
         || "none".to_owned(),
         |quic| format!("{} bytes from byte {}", quic.server_id_length, quic.server_id_offset),
@@ -140,7 +145,8 @@ fn words(service: &config::Service) -> Vec<(&'static str, String)> {
         ("all_down", service.all_down.to_string()),
         ("udp", service.udp.to_string()),
         ("track", service.track.to_string()),
-        ("idle", idle),
+        ("idle", seconds(service.idle)),
+        ("drain_timeout", service.drain_timeout.map_or_else(|| "none".to_owned(), seconds)),
         ("quic server ids", quic),
     ]
 }
@@ -247,6 +253,21 @@ mod tests {
                 "idle: 900s -> 300s",
             ]
         );
+    }
+
+    #[test]
+    fn settings_that_move_nothing_are_changes_all_the_same() {
+        let mut api = Api::new().unwrap();
+        for (setting, told) in [
+            ("table_size = 251", "table_size: auto (251 slots) -> 251"),
+            ("drain_timeout = \"5m\"", "drain_timeout: none -> 300s"),
+        ] {
+            let file = format!("{CONFIG}\n{setting}\n");
+            let answer = api.ask(Request::post("/v1/plan").body(Body::from(file)).unwrap());
+            let plan: Plan = serde_json::from_slice(answer.body()).unwrap();
+            assert_eq!(plan.services[0].settings, [told]);
+            assert_eq!((plan.services[0].slots, plan.services[0].slots_moved, plan.unchanged), (251, 0, 0));
+        }
     }
 
     #[test]

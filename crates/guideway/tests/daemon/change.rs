@@ -31,6 +31,11 @@ fn a_configuration_is_planned_tried_taken_back_and_applied() {
     let web = &plan["services"][0];
     assert_eq!((&web["action"], &web["backends_removed"][0]), (&"change".into(), &"be3".into()), "{plan}");
     assert!(web["slots_moved"].as_u64().unwrap() > 0, "{plan}");
+    let larger = bed.path("larger.toml");
+    fs::write(&larger, format!("{three}\n[flow_table]\nentries = 128\n")).unwrap();
+    let plan = run(&format!("plan {}", larger.display()));
+    assert_eq!(plan.status.code(), Some(1), "{}", plan.stderr);
+    assert!(plan.stdout.starts_with("refused: ") && plan.stdout.lines().count() == 1, "{}", plan.stdout);
     // Nothing has changed by planning.
     assert_eq!(bed.answers(60).len(), 3);
     let trial = run(&format!("apply --confirm-within 1s {}", other.display()));
@@ -44,8 +49,6 @@ fn a_configuration_is_planned_tried_taken_back_and_applied() {
     // Neither a file that is touched nor a configuration that is refused ends a trial.
     fs::write(bed.path("guideway.toml"), &three).unwrap();
     said(&daemon, "the file was written: ");
-    let larger = bed.path("larger.toml");
-    fs::write(&larger, format!("{three}\n[flow_table]\nentries = 128\n")).unwrap();
     assert_eq!(run(&format!("apply {}", larger.display())).status.code(), Some(1));
     assert_eq!(bed.answers(60).len(), 2);
     let again = run(&format!("apply --confirm-within 1h {}", other.display()));

@@ -212,7 +212,10 @@ fn show(plan: &Plan, screen: &mut Screen) -> Result<(), Failure> {
         writeln!(screen, "note: {note}")?;
     }
     if plan.services.is_empty() {
-        writeln!(screen, "nothing changes")?;
+        // What is refused asks for something, of which the refusal tells.
+        if plan.refused.is_empty() {
+            writeln!(screen, "nothing changes")?;
+        }
     } else {
         writeln!(
             screen,
