@@ -4,6 +4,8 @@
 //! its fourth instruction set, which kernels below 6.6 do not know; there a volatile access is the same one
 //! instruction, and a packet only reads what the controller's store released.
 
+use core::sync::atomic::Ordering::Relaxed;
+
 #[cfg(not(target_arch = "bpf"))]
 pub use core::sync::atomic::AtomicU64;
 
@@ -15,7 +17,12 @@ pub use kernel::{AtomicU64, steady};
 #[cfg(not(target_arch = "bpf"))]
 #[inline(always)]
 pub fn steady(word: &AtomicU64) -> u64 {
-    word.load(core::sync::atomic::Ordering::Relaxed)
+    word.load(Relaxed)
+}
+
+/// Whether two records say the same, word for word.
+pub fn alike<const WORDS: usize>(one: [&AtomicU64; WORDS], other: [&AtomicU64; WORDS]) -> bool {
+    one.iter().zip(other).all(|(one, other)| one.load(Relaxed) == other.load(Relaxed))
 }
 
 #[cfg(target_arch = "bpf")]

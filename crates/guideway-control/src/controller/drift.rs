@@ -1,15 +1,17 @@
 //! Comparing what the forwarder holds with what it should hold, and putting it right: somebody with a debugger, another
 //! program, or a fault may write where only the controller should.
 //!
-//! What should be there is the controller's own state and never read back. So what a round finds is drift and not a
+//! Records are compared word for word with those that the controller would store now: of what packets read, some words
+//! follow from others (checksums, keys of hashes). What should be there is the controller's own state and never read back. So what a round finds is drift and not a
 //! change under way: both are the work of one thread, and each is whole when the other begins.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use guideway_forward::record::{Backend, BackendState, Service, Slot};
+use guideway_forward::word::alike;
 
 use super::Controller;
-use super::records::{store_service, wanted_record};
+use super::records::{store_whole, wanted_record, wanted_service};
 use super::region::Region;
 use super::service::{Held, write};
 use crate::engine::{Engine, EngineError, Repaired};
@@ -145,7 +147,7 @@ fn repair_backends(engine: &impl Engine, held: &Held) -> u32 {
         let Some(record) = engine.backend(held.places.offset + local) else { continue };
         match wanted_record(held, local) {
             Some(wanted) => {
-                if !same(record, &Backend::new(&wanted)) {
+                if !alike(record.words(), Backend::new(&wanted).words()) {
                     record.store(&wanted);
                     wrong += 1;
                 }
@@ -161,43 +163,24 @@ fn repair_backends(engine: &impl Engine, held: &Held) -> u32 {
     wrong
 }
 
-fn same(one: &Backend, other: &Backend) -> bool {
-    let words = |record: &Backend| {
-        let way = (record.neighbour(), record.own_mac(), record.interface());
-        (record.status(), record.address(), record.outer_source(), way)
-    };
-    words(one) == words(other)
-}
-
 /// Puts a service's record right; whether it was wrong.
 fn repair_service(engine: &impl Engine, held: &Held) -> bool {
     let Some(record) = engine.service(held.id) else { return false };
     if is_right(record, held) {
         return false;
     }
-    let active = held.active();
-    store_service(record, held);
-    if let Some(prior) = &held.prior {
-        record.other_table(active).set(prior.region.offset, prior.region.len, prior.seed);
-    }
-    record.table(active).set(held.table.offset, held.table.len, held.seed);
-    record.set_active(active);
+    store_whole(record, held);
     true
 }
 
 fn is_right(record: &Service, held: &Held) -> bool {
-    let active = held.active();
-    let (table, other) = (record.table(active), record.other_table(active));
-    let prior = held.prior.as_ref().is_none_or(|prior| {
-        (other.place(), other.seed()) == ((prior.region.offset, prior.region.len), prior.seed)
-    });
-    prior
-        && record.active() == active
-        && (table.place(), table.seed()) == ((held.table.offset, held.table.len), held.seed)
-        && record.backends() == (held.places.offset, held.places.len)
-        && record.policy() == held.spec.policy
-        && record.tcp_idle_seconds() == held.spec.tcp_idle_seconds
-        && record.udp_idle_seconds() == held.spec.udp_idle_seconds
+    let (wanted, active) = (wanted_service(held), held.active());
+    let prior = |record: &Service, wanted: &Service| {
+        alike(record.other_table(active).words(), wanted.other_table(active).words())
+    };
+    alike(record.words(), wanted.words())
+        && alike(record.table(active).words(), wanted.table(active).words())
+        && (held.prior.is_none() || prior(record, &wanted))
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 
-use guideway_forward::record::{Network, ServiceId};
+use guideway_forward::record::{Network, ServiceId, Settings};
+use guideway_forward::word::alike;
 use guideway_soft::{Binding, QuicBinding};
 
 use super::Controller;
@@ -67,17 +68,24 @@ impl<E: Engine> Controller<E> {
         let settings = self.engine.settings();
         let members = self.services.values().flat_map(|held| held.members.iter().flatten());
         let [v4, v6] = own_sources(members.map(|member| &member.spec.tunnel));
-        let (wanted, has) = (self.lookups(), (settings.has_any_port(), settings.has_prefixes()));
-        let narrowing = self.narrowing.is_some();
-        let looks_up = |wanted: bool, has: bool| wanted == has || (narrowing && has);
-        let right = looks_up(wanted.0, has.0) && looks_up(wanted.1, has.1);
-        if right && settings.has_own_sources(v4, v6) && settings.flow_key() == self.watch.flow_key {
-            return true;
+        let (any_port, prefixes) = self.lookups();
+        let stays = |has: bool| has && self.narrowing.is_some();
+        let (any_port, prefixes) =
+            (any_port || stays(settings.has_any_port()), prefixes || stays(settings.has_prefixes()));
+        let store = |settings: &Settings| {
+            settings.set_flow_key(self.watch.flow_key);
+            settings.set_own_sources(v4, v6);
+            settings.set_lookups(any_port, prefixes);
+        };
+        let wanted = Settings::new(self.watch.flow_key);
+        store(&wanted);
+        // Which directory is in use is the forwarder's own business, and compared there.
+        wanted.set_directory(settings.directory());
+        let right = alike(settings.words(), wanted.words());
+        if !right {
+            store(settings);
         }
-        settings.set_flow_key(self.watch.flow_key);
-        settings.set_own_sources(v4, v6);
-        settings.set_lookups(wanted.0 || (narrowing && has.0), wanted.1 || (narrowing && has.1));
-        false
+        right
     }
 
     /// Switches off look-ups that no packet needs any more.

@@ -34,6 +34,24 @@ pub(super) fn flip(
     }
 }
 
+/// The record of a service as it should be, as far as packets read it.
+pub(super) fn wanted_service(held: &Held) -> Service {
+    let record = Service::new();
+    store_whole(&record, held);
+    record
+}
+
+/// Stores a service's record with the tables that packets consult.
+pub(super) fn store_whole(record: &Service, held: &Held) {
+    let active = held.active();
+    store_service(record, held);
+    if let Some(prior) = &held.prior {
+        record.other_table(active).set(prior.region.offset, prior.region.len, prior.seed);
+    }
+    record.table(active).set(held.table.offset, held.table.len, held.seed);
+    record.set_active(active);
+}
+
 pub(super) fn store_service(record: &Service, held: &Held) {
     record.set_backends(held.places.offset, held.places.len);
     record.set_policy(held.spec.policy);

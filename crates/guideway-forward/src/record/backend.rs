@@ -67,6 +67,12 @@ impl Backend {
         self.status.store(status, Release);
     }
 
+    /// Every word that packets read.
+    pub const fn words(&self) -> [&AtomicU64; 8] {
+        let Backend { status, link, exit, address: [a, b], source: [c, d], checksum } = self;
+        [status, link, exit, a, b, c, d, checksum]
+    }
+
     /// Whether, and which, packets go there.
     #[inline(always)]
     pub fn state(&self) -> BackendState {

@@ -37,6 +37,12 @@ impl Service {
         }
     }
 
+    /// Every word that packets read; those of its tables are their own.
+    pub const fn words(&self) -> [&AtomicU64; 4] {
+        let Service { active, backends, policy, idle, spare: _, tables: _ } = self;
+        [active, backends, policy, idle]
+    }
+
     /// Which table is active, and whether the other is still consulted for older flows.
     #[inline(always)]
     pub fn active(&self) -> Active {
@@ -138,6 +144,12 @@ impl TableRef {
             keys: [const { AtomicU64::new(0) }; 5],
             spare: AtomicU64::new(0),
         }
+    }
+
+    /// Every word that packets read, and the seed that those of the hash follow from.
+    pub const fn words(&self) -> [&AtomicU64; 7] {
+        let TableRef { place, seed, keys: [a, b, c, d, e], spare: _ } = self;
+        [place, seed, a, b, c, d, e]
     }
 
     /// `(offset, size)` in slots.

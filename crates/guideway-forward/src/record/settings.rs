@@ -41,6 +41,14 @@ impl Settings {
         }
     }
 
+    /// Every word that packets read, and the key that those of the hash follow from.
+    pub const fn words(&self) -> [&AtomicU64; 16] {
+        let Settings { flow_key: [first, second], lookups, own: [one, two], keys: [a, b, c, d, e] } = self;
+        let (OwnSource { address: [f, g], mask: [h, i] }, OwnSource { address: [j, k], mask: [l, m] }) =
+            (one, two);
+        [first, second, lookups, a, b, c, d, e, f, g, h, i, j, k, l, m]
+    }
+
     /// Replaces the secret key. Whatever is remembered under another one is not found again.
     pub fn set_flow_key(&self, flow_key: [u64; 2]) {
         let keys: [u64; 5] = zerocopy::transmute!(FlowHasher::new(flow_key[0]));
@@ -104,12 +112,6 @@ impl Settings {
         let [one, two] = &self.own;
         one.set(first);
         two.set(second);
-    }
-
-    /// Whether just these are set as our own outer source addresses.
-    pub fn has_own_sources(&self, first: Option<Network>, second: Option<Network>) -> bool {
-        let [one, two] = &self.own;
-        one.is(first) && two.is(second)
     }
 
     /// Whether a packet with this source was encapsulated by us.
@@ -179,12 +181,6 @@ impl OwnSource {
         first.store(mask[0], Release);
     }
 
-    fn is(&self, network: Option<Network>) -> bool {
-        let (address, mask) = network.map_or(([0; 2], [0; 2]), |n| (split(&n.address), split(&n.mask)));
-        let held = |words: &[AtomicU64; 2]| [words[0].load(Relaxed), words[1].load(Relaxed)];
-        held(&self.mask) == mask && held(&self.address) == [address[0] & mask[0], address[1] & mask[1]]
-    }
-
     #[inline(always)]
     fn holds(&self, address: &[u8; 16]) -> bool {
         let [first, second] = &self.mask;
@@ -227,9 +223,6 @@ mod tests {
         settings.set_own_sources(Some(Network::new(v4([172, 16, 0, 0]), 112)), None);
         assert!(settings.is_own_source(&v4([172, 16, 200, 7])));
         assert!(!settings.is_own_source(&v4([172, 17, 0, 7])));
-        let network = |last| Some(Network::new(v4([172, 16, 0, last]), 112));
-        assert!(settings.has_own_sources(network(9), None));
-        assert!(!settings.has_own_sources(None, network(9)) && !settings.has_own_sources(None, None));
         assert!(!settings.is_own_source(&[0; 16]));
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use guideway_forward::record::Policy;
 use guideway_soft::Memory;
@@ -83,6 +84,60 @@ fn each_word_that_somebody_changed_is_put_right_and_told() {
     engine.settings().set_own_sources(None, None);
     engine.settings().set_lookups(true, true);
     assert_eq!(kinds(&controller.repair().0), BTreeMap::from([("settings", 1)]));
+}
+
+/// A fault may flip any bit of any word that packets read, whether the controller says that word or it follows from others,
+/// as checksums and the keys of hashes do; here while a prior table is consulted.
+#[test]
+fn no_word_that_packets_read_stays_wrong() {
+    let mut controller = controller();
+    controller.add_service(service(of(1..6), 251), Health::Up).unwrap();
+    controller.resize("web", TableSizeSpec::Slots(509), 7).unwrap();
+    assert_eq!(controller.repair(), (Vec::new(), None));
+    let engine = Arc::clone(controller.engine());
+    let held = &controller.services["web"];
+    assert!(held.prior.is_some());
+    let record = engine.service(held.id).unwrap();
+    let backend = engine.backend(held.places.offset + 2).unwrap();
+    let [table, prior] = [record.table(held.active()), record.other_table(held.active())];
+    let records: [(&str, &[&AtomicU64]); 5] = [
+        ("service", &record.words()),
+        ("service", &table.words()),
+        ("service", &prior.words()),
+        ("backend", &backend.words()),
+        ("settings", &engine.settings().words()),
+    ];
+    for (kind, words) in records {
+        for (number, word) in words.iter().enumerate() {
+            // Which directory is in use is the forwarder's own business.
+            let bits = if (kind, number) == ("settings", 2) { 4 } else { 64 };
+            for bit in 0..bits {
+                let before = word.fetch_xor(1 << bit, Relaxed);
+                let (found, error) = controller.repair();
+                let place = format!("bit {bit} of word {number}");
+                assert_eq!((kinds(&found), error), (BTreeMap::from([(kind, 1)]), None), "{place}");
+                assert_eq!(word.load(Relaxed), before, "{kind}, {place}");
+                assert_eq!(controller.repair().0, []);
+            }
+        }
+    }
+}
+
+/// What follows from other words is not taken over where it does not.
+#[test]
+fn a_restart_leaves_no_word_wrong_that_follows_from_others() {
+    let mut before = controller();
+    let spec = service(of(1..6), 251);
+    before.add_service(spec.clone(), Health::Up).unwrap();
+    let engine = Arc::clone(before.engine());
+    let held = &before.services["web"];
+    let hash = engine.service(held.id).unwrap().table(held.active()).words();
+    let [.., checksum] = engine.backend(held.places.offset).unwrap().words();
+    let derived: Vec<_> = hash[2..].iter().copied().chain([checksum]).collect();
+    let right: Vec<_> = derived.iter().map(|word| word.fetch_xor(0x55, Relaxed)).collect();
+    let mut after = Controller::adopt(Arc::clone(&engine), &[spec]).unwrap();
+    assert_eq!(kinds(&after.repair().0), BTreeMap::from([("service", 1), ("backend", 1)]));
+    assert_eq!(derived.iter().map(|word| word.load(Relaxed)).collect::<Vec<_>>(), right);
 }
 
 proptest! {
