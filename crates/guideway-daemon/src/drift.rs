@@ -53,17 +53,23 @@ pub(crate) fn watch(core: &mut Core, forwarder: &mut Forwarder, every: Duration,
     is_due
 }
 
+/// Counts and tells what was put right.
+pub(crate) fn note(core: &mut Core, kind: DriftKind, service: Option<&str>, count: u32) {
+    let (what, many) = words(kind);
+    let text = match count {
+        0 => return,
+        1 => format!("somebody else had changed {what}; it was put right"),
+        _ => format!("somebody else had changed {count} {many}; they were put right"),
+    };
+    *core.drift.repairs.entry(kind.as_str()).or_default() += u64::from(count);
+    core.journal.note_of(Grade::Warning, Kind::Drift, service, None, text);
+}
+
 fn round(core: &mut Core, forwarder: &mut Forwarder) {
     core.drift.rounds += 1;
     let (found, error) = core.controller.repair();
     for Drifted { kind, service, count } in found {
-        *core.drift.repairs.entry(kind.as_str()).or_default() += u64::from(count);
-        let (what, many) = words(kind);
-        let text = match count {
-            1 => format!("somebody else had changed {what}; it was put right"),
-            _ => format!("somebody else had changed {count} {many}; they were put right"),
-        };
-        core.journal.note_of(Grade::Warning, Kind::Drift, service.as_deref(), None, text);
+        note(core, kind, service.as_deref(), count);
     }
     let error = error.map(|error| error.to_string());
     tell_once(core, DriftKind::Directory.as_str(), error);

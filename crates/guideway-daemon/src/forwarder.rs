@@ -81,6 +81,8 @@ pub(crate) struct Loaded {
     interfaces: Vec<(String, u32)>,
     /// Whether an earlier process left it in the kernel, with all that it holds.
     pub(crate) taken_over: bool,
+    /// How many limits of one that was taken over were not as they should be.
+    pub(crate) put_right: u32,
 }
 
 impl Loaded {
@@ -100,7 +102,13 @@ impl Loaded {
             EngineOptions::Soft => {
                 let memory = Arc::new(Memory::try_new(limits, random_key()?)?);
                 memory.set_now_seconds(since_boot());
-                Ok(Self { plane: Plane::Soft(memory), pins: None, interfaces, taken_over: false })
+                Ok(Self {
+                    plane: Plane::Soft(memory),
+                    pins: None,
+                    interfaces,
+                    taken_over: false,
+                    put_right: 0,
+                })
             }
             EngineOptions::Xdp { mode, pins, .. } => {
                 let pins = Pins::new(pins)?;
@@ -110,8 +118,9 @@ impl Loaded {
                 let balancer = Balancer::load_pinned(&limits, random_key()?, &pins);
                 // Who may not load programs leaves no directory behind.
                 let balancer = balancer.inspect_err(|_| pins.leave())?;
+                let put_right = balancer.set_pace(limits.icmp_per_second);
                 let plane = Plane::Kernel(Arc::new(balancer));
-                Ok(Self { plane, pins: Some((pins, hold, *mode)), interfaces, taken_over })
+                Ok(Self { plane, pins: Some((pins, hold, *mode)), interfaces, taken_over, put_right })
             }
         }
     }
@@ -131,7 +140,7 @@ impl Loaded {
 
     /// Has packets come to it. An earlier process's program is taken off the interfaces that are not among these.
     pub(crate) fn attach(self) -> Result<Forwarder, ForwarderError> {
-        let Self { plane, pins, interfaces, taken_over } = self;
+        let Self { plane, pins, interfaces, taken_over, .. } = self;
         match (&plane, pins) {
             (Plane::Kernel(balancer), Some((pins, hold, mode))) => {
                 let attach = |(interface, _): &(String, u32)| balancer.attach(interface, mode);

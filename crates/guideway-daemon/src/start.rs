@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 use guideway_control::Engine;
 use guideway_control::config::{self, Config, Source};
 use guideway_control::controller::spec::ServiceSpec;
-use guideway_control::controller::{Controller, from_config};
+use guideway_control::controller::{Controller, DriftKind, from_config};
 use guideway_control::drain::{self, Drains};
 use guideway_control::health::Board;
 use guideway_forward::record::flow::ENTRIES;
@@ -17,6 +17,7 @@ use crate::api::model::ConfigStatus;
 use crate::api::view::stamp;
 use crate::audit::Audit;
 use crate::core::{About, Core};
+use crate::drift;
 use crate::engine::Plane;
 use crate::error::RunError;
 use crate::forwarder::{Forwarder, Loaded};
@@ -104,6 +105,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     if taken_over {
         core.journal.note(Grade::Info, Kind::Daemon, "took over the forwarder of an earlier daemon");
     }
+    drift::note(&mut core, DriftKind::Settings, None, loaded.put_right);
     for text in core.about.faults.clone() {
         core.journal.note(Grade::Warning, Kind::Daemon, text);
     }

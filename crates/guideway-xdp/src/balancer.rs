@@ -203,16 +203,23 @@ impl Balancer {
 
     /// Seconds of the clock that flow entries are stamped with: those that the machine was awake since it started.
     pub fn now_seconds(&self) -> u32 {
-        if let Some(stopped) = self.tables.pace.first().stopped_at() {
-            return stopped;
-        }
-        clock_gettime(ClockId::Monotonic).tv_sec as u32
+        // Not where somebody else has stopped the program's clock.
+        let stopped = self.tables.pace.first().stopped_at().filter(|_| self.clock_is_stopped.load(Relaxed));
+        stopped.unwrap_or_else(|| clock_gettime(ClockId::Monotonic).tv_sec as u32)
     }
 
     /// Stops the program's clock at this second, or lets it run: for tests.
     pub fn stop_clock(&self, at: Option<u32>) {
         self.clock_is_stopped.store(at.is_some(), Relaxed);
         self.tables.pace.first().stop_clock(at);
+    }
+
+    /// Has the program's clock run and sets the limit of ICMP messages, whatever an earlier process has left in the maps;
+    /// how many of the two were otherwise.
+    pub fn set_pace(&self, icmp_per_second: u32) -> u32 {
+        self.clock_is_stopped.store(false, Relaxed);
+        self.icmp_per_second.store(icmp_per_second, Relaxed);
+        self.repair_limits()
     }
 
     /// Changes how many ICMP messages of our own are sent a second.

@@ -96,6 +96,28 @@ fn a_program_outlives_its_process_is_replaced_in_place_and_leaves_foreign_ones_a
 }
 
 #[test]
+fn a_clock_that_somebody_has_stopped_runs_again() {
+    apart(|root| {
+        let pins = Pins::new(&root).unwrap();
+        let load = || Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap();
+        let somebody = load();
+        somebody.stop_clock(Some(u32::MAX));
+        somebody.set_icmp_per_second(7);
+        // Whoever only loads it finds it as it is; who takes charge has its own way.
+        let balancer = load();
+        assert_eq!(balancer.now_seconds(), u32::MAX);
+        assert_eq!([100, 100].map(|messages| balancer.set_pace(messages)), [2, 0]);
+        let runs = || balancer.now_seconds() < u32::MAX;
+        assert!(runs() && load().now_seconds() < u32::MAX);
+        somebody.stop_clock(Some(u32::MAX));
+        assert!(runs(), "what it goes by is its own");
+        assert_eq!((balancer.repair_limits(), balancer.repair_limits()), (1, 0));
+        assert!(load().now_seconds() < u32::MAX);
+        pins.remove().unwrap();
+    });
+}
+
+#[test]
 fn pins_that_another_network_namespace_uses_are_refused_and_left_alone() {
     apart(|root| {
         let pins = Pins::new(&root).unwrap();

@@ -95,7 +95,7 @@ impl<E: Engine> Controller<E> {
     }
 
     fn may_have_quic(&self, held: &Held, member: &Member) -> bool {
-        let quiet_for = held.spec.udp_idle_seconds + MARGIN_SECONDS;
+        let quiet_for = held.spec.udp_idle_seconds.saturating_add(MARGIN_SECONDS);
         held.spec.policy.quic().is_some()
             && member.spec.quic_id.is_some()
             && !member.is_quiet_for(quiet_for, self.engine.now_seconds())

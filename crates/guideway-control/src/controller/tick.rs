@@ -10,6 +10,7 @@ use guideway_forward::record::{Backend, NO_BACKEND, ServiceId, Slot};
 use super::member::Member;
 use super::service::Held;
 use super::spec::{Health, ServiceSpec};
+use super::unsettled::older_at;
 use super::{ChangeError, Controller, Removal, Retired};
 use crate::engine::Engine;
 
@@ -86,7 +87,7 @@ impl<E: Engine> Controller<E> {
         self.services.for_each_awake(|held| {
             let flows = census.flows.get(&held.id);
             if let Some((since, region)) = held.prior.as_ref().map(|prior| (prior.since, prior.region))
-                && now.saturating_sub(since) > held.idle_seconds() + MARGIN_SECONDS
+                && now.saturating_sub(since) > held.settles_after()
             {
                 give_up_prior(&self.engine, held, flows, now);
                 ticked.priors_dropped += 1;
@@ -179,14 +180,14 @@ impl Held {
     /// Seconds until every slot of which no flow is elsewhere by then has settled; `None` where all have.
     pub(super) fn settles_in(&self, now: u32) -> Option<u32> {
         match &self.prior {
-            Some(prior) => Some((prior.since + self.settles_after() + 1).saturating_sub(now)),
+            Some(prior) => Some(older_at(prior.since, self.settles_after()).saturating_sub(now)),
             None => self.unsettled.all_older_in(self.settles_after(), now),
         }
     }
 
     /// Seconds from a change until a slot of which no flow is elsewhere can settle.
     fn settles_after(&self) -> u32 {
-        self.idle_seconds() + MARGIN_SECONDS
+        self.idle_seconds().saturating_add(MARGIN_SECONDS)
     }
 }
 
@@ -305,7 +306,7 @@ fn give_up_prior(engine: &impl Engine, held: &mut Held, flows: Option<&HashSet<(
 
 /// Frees the indices of backends that left and that nothing names any more.
 fn free_members(engine: &impl Engine, held: &mut Held, named: &HashSet<(ServiceId, u16)>, now: u32) -> u32 {
-    let quiet_for = held.idle_seconds().max(FRAGMENT_SECONDS) + MARGIN_SECONDS;
+    let quiet_for = held.settles_after().max(FRAGMENT_SECONDS + MARGIN_SECONDS);
     let long_gone: Vec<u16> = held
         .members
         .iter()

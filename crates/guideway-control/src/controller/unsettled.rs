@@ -100,13 +100,12 @@ impl Unsettled {
 
     /// The second from which on [`may_be_older`](Self::may_be_older); `None` where all have settled.
     pub(crate) fn may_be_older_at(&self, than: u32) -> Option<u32> {
-        (self.many > 0).then(|| self.oldest.saturating_add(than).saturating_add(1))
+        (self.many > 0).then(|| older_at(self.oldest, than))
     }
 
     /// The second in which [`end_grace`](Self::end_grace) has something to tell, if it ever has.
     pub(crate) fn grace_ends_at(&self, longer_than: u32) -> Option<u32> {
-        let oldest = self.in_grace.iter().min()?;
-        Some(oldest.saturating_add(longer_than).saturating_add(1))
+        self.in_grace.iter().min().map(|oldest| older_at(*oldest, longer_than))
     }
 
     /// Whether any change can have been longer ago than so many seconds.
@@ -116,7 +115,7 @@ impl Unsettled {
 
     /// Seconds until the last change is longer ago than so many; `None` where all have settled.
     pub(crate) fn all_older_in(&self, than: u32, now: u32) -> Option<u32> {
-        (self.many > 0).then(|| (self.newest + than + 1).saturating_sub(now))
+        (self.many > 0).then(|| older_at(self.newest, than).saturating_sub(now))
     }
 
     /// Finds anew which change is the oldest.
@@ -134,6 +133,12 @@ impl Unsettled {
         }
         self.iter().filter(|&(_, changed)| is_over(changed)).map(|(slot, _)| slot).collect()
     }
+}
+
+/// The second from which on a change is longer ago than so many seconds. Both may be whatever a forwarder that was taken
+/// over says.
+pub(super) fn older_at(changed: u32, than: u32) -> u32 {
+    changed.saturating_add(than).saturating_add(1)
 }
 
 #[cfg(test)]
@@ -179,6 +184,15 @@ mod tests {
         unsettled.remove(1);
         unsettled.note_oldest();
         assert!(!unsettled.may_be_older(10, 115) && unsettled.may_be_older(10, 116));
+    }
+
+    #[test]
+    fn no_second_is_too_late_to_be_told() {
+        let mut unsettled = Unsettled::default();
+        unsettled.insert(1, 11, u32::MAX);
+        assert_eq!(unsettled.all_older_in(902, 5), Some(u32::MAX - 5));
+        assert_eq!(unsettled.may_be_older_at(u32::MAX), Some(u32::MAX));
+        assert_eq!(unsettled.grace_ends_at(30), Some(u32::MAX));
     }
 
     #[test]

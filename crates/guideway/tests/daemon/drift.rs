@@ -18,6 +18,14 @@ fn pinned(bed: &Bed, name: &str) -> MapData {
     MapData::from_pin(layout.join(name)).unwrap()
 }
 
+/// Flips bits of a word of an entry.
+fn flip<const WORDS: usize>(bed: &Bed, map: &str, entry: u32, word: usize, bits: u64) {
+    let mut map = Array::<_, [u64; WORDS]>::try_from(Map::Array(pinned(bed, map))).unwrap();
+    let mut words = map.get(&entry, 0).unwrap();
+    words[word] ^= bits;
+    map.set(entry, words, 0).unwrap();
+}
+
 fn repairs(bed: &Bed, kind: &str) -> u64 {
     get(bed, "/v1/status")["drift"]["repairs_total"][kind].as_u64().unwrap()
 }
@@ -107,5 +115,33 @@ fn a_link_that_loses_what_native_mode_sends_is_told_until_it_does_no_more() {
     for text in ["is lost, it is one end of a veth pair", "arrives again"] {
         assert_eq!(told.matches(text).count(), 1, "{text}: {told}");
     }
+    assert!(end(daemon).status.success());
+}
+
+#[test]
+fn what_was_changed_while_no_daemon_was_at_work_is_put_right_as_well() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("drift-killed", Engine::Xdp);
+    bed.configure(&config("200ms", &backends(3, |_| "")));
+    let daemon = bed.run();
+    bed.serves();
+    said(&daemon, "3 backends take new flows");
+    daemon.kill().unwrap();
+    // A clock that stands in the last second that there is, the outer checksums of each backend, the keys of each hash.
+    flip::<8>(&bed, "PACE", 0, 2, 1 << 32);
+    (0..8).for_each(|backend| flip::<8>(&bed, "BACKENDS", backend, 7, 0x55));
+    (0..2).for_each(|service| flip::<24>(&bed, "SERVICES", service, 10, 0x55));
+    (0..2).for_each(|service| flip::<24>(&bed, "SERVICES", service, 18, 0x55));
+    flip::<16>(&bed, "SETTINGS", 0, 11, 0x55);
+
+    let daemon = bed.run();
+    // Records of backends are written anew at each start.
+    for (kind, many) in [("service", 1), ("settings", 2)] {
+        wait::until_true(LONG, kind, || repairs(&bed, kind) >= many).unwrap();
+    }
+    bed.serves();
+    assert_eq!(bed.answers(60).len(), 3);
     assert!(end(daemon).status.success());
 }
