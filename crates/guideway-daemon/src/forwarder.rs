@@ -13,6 +13,7 @@ use guideway_xdp::attach::{Attachment, Mode, Wish};
 use guideway_xdp::balancer::Balancer;
 use guideway_xdp::egress;
 use guideway_xdp::hold::Hold;
+use guideway_xdp::occupant::{self, Occupant};
 use guideway_xdp::pins::Pins;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -267,10 +268,15 @@ impl Forwarder {
     pub(crate) fn end(self, on_exit: OnExit) -> Result<(), ForwarderError> {
         match self.held {
             Held::Soft { live, .. } => drop(live),
-            Held::Kernel { attachments, pins, .. } => {
+            Held::Kernel { balancer, attachments, pins, .. } => {
                 if on_exit == OnExit::Detach {
                     attachments.into_iter().try_for_each(Attachment::detach)?;
                     pins.remove()?;
+                    let own = balancer.program_id()?;
+                    let left = occupant::balancers()?.into_iter().find(|(_, there)| there.id == own);
+                    if let Some((interface, Occupant { id, .. })) = left {
+                        return Err(guideway_xdp::Error::Stays { interface, id }.into());
+                    }
                 }
             }
         }
@@ -301,18 +307,28 @@ fn port(attachment: &Attachment) -> Interface {
     }
 }
 
-/// Takes away what an earlier process left in the kernel below this directory; `false` when there was nothing.
+/// What [`detach`] did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detached {
+    /// Whether there was a forwarder below the directory.
+    pub taken: bool,
+    /// Balancers' programs that are in this network namespace all the same, by interface: with other pins, or with none and
+    /// held by another process.
+    pub left: Vec<(String, Occupant)>,
+}
+
+/// Takes away what an earlier process left in the kernel below this directory, and asks the kernel what is left.
 ///
 /// # Errors
 /// [`guideway_xdp::Error::Held`] while a daemon is at work there: it would put back what is taken away.
 /// [`guideway_xdp::Error::Elsewhere`] where it forwards in another network namespace.
-pub fn detach(root: &Path) -> Result<bool, guideway_xdp::Error> {
+pub fn detach(root: &Path) -> Result<Detached, guideway_xdp::Error> {
     let pins = Pins::new(root)?;
     pins.are_of_here()?;
     let _hold = pins.hold()?;
     let taken = pins.is_taken();
     pins.remove()?;
-    Ok(taken)
+    Ok(Detached { taken, left: occupant::balancers()? })
 }
 
 /// What an earlier process left in the kernel below a directory.

@@ -39,7 +39,7 @@ mod ways;
 pub use crate::core::Refused;
 pub use api::{ApiError, model, readers_socket};
 pub use error::RunError;
-pub use forwarder::{ForwarderError, Remains, detach, remains};
+pub use forwarder::{Detached, ForwarderError, Remains, detach, remains};
 pub use limits::default_limits;
 pub use options::{ApiOptions, DEFAULT_CONFIG, DEFAULT_STATE, EngineOptions, OnExit, Options};
 pub use shell::run;

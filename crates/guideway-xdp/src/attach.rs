@@ -1,6 +1,8 @@
 //! The program at an interface: put there in a mode that is chosen and told, never in place of a foreign one, and taken
 //! away without touching any other.
 
+use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
 use aya::programs::ProgramError;
@@ -8,7 +10,7 @@ use aya::programs::links::{FdLink, PinnedLink};
 use aya::programs::xdp::{XdpLink, XdpMode};
 use nix::errno::Errno;
 
-use crate::balancer::{Balancer, cannot_tell, describe};
+use crate::balancer::{Balancer, describe};
 use crate::error::Error;
 use crate::occupant::{Occupant, occupant};
 use crate::peer::{Peer, joined_by_peer, peer};
@@ -63,6 +65,8 @@ pub struct Attachment {
     /// Whether it took the place of a program that an earlier process had left.
     pub replaced: bool,
     holder: Holder,
+    /// Where its link is pinned, if it is.
+    pin: Option<PathBuf>,
 }
 
 /// Why a program that was taken over is not in native mode: trying it would take the old one away first.
@@ -90,7 +94,8 @@ impl Balancer {
     pub fn attach(&self, interface: &str, wish: Wish) -> Result<Attachment, Error> {
         let index =
             nix::net::if_::if_nametoindex(interface).map_err(|_| Error::NoInterface(interface.to_owned()))?;
-        let attachment = |mode, fell_back, replaced, holder| Attachment {
+        let attachment = |mode: Mode, fell_back, replaced, holder| Attachment {
+            pin: self.pins.as_ref().map(|pins| pins.link(mode.as_str(), index)),
             interface: interface.to_owned(),
             index,
             mode,
@@ -138,7 +143,7 @@ impl Balancer {
     /// # Errors
     /// [`Error::Attach`], [`Error::Load`] when the kernel does not tell.
     pub fn is_attached(&self, attachment: &Attachment) -> Result<bool, Error> {
-        let own = self.with_program(|program| program.info().map_err(|error| cannot_tell(&error)))?.id();
+        let own = self.program_id()?;
         // An interface that was made anew has another index, and one that is gone has no program. Anything else (no file
         // descriptor left, say) tells nothing of it, and must not have the program taken off.
         let index = match nix::net::if_::if_nametoindex(attachment.interface.as_str()) {
@@ -267,22 +272,19 @@ impl Balancer {
 }
 
 impl Attachment {
-    /// Takes the program away from the interface: this one and no other.
+    /// Takes the program away from the interface, this one and no other, whoever else holds its link.
     ///
     /// # Errors
-    /// [`Error::Pin`] when the pin of its link cannot be removed.
+    /// [`Error::Attach`] when the kernel refuses.
     pub fn detach(self) -> Result<(), Error> {
-        match self.holder {
-            Holder::Open(_) | Holder::Lost => Ok(()),
-            Holder::Pinned(link) => {
-                let reason = |error: std::io::Error| format!("removing the pin of its link failed: {error}");
-                let failed = |error| Error::Attach {
-                    interface: self.interface.clone(),
-                    mode: self.mode.as_str(),
-                    reason: reason(error),
-                };
-                link.unpin().map(drop).map_err(failed)
-            }
+        let Some(pin) = self.pin else { return Ok(()) };
+        match sever(&pin) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::Attach {
+                interface: self.interface,
+                mode: self.mode.as_str(),
+                reason: format!("taking the program off by the pin of its link failed: {error}"),
+            }),
+            _ => Ok(()),
         }
     }
 }
@@ -312,7 +314,7 @@ pub(crate) fn attach_error(interface: &str, mode: Mode, error: &ProgramError) ->
 fn error_code(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
     let mut cause = Some(error);
     while let Some(inner) = cause {
-        if let Some(code) = inner.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error) {
+        if let Some(code) = inner.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
             return Some(code);
         }
         cause = inner.source();

@@ -366,6 +366,14 @@ impl Balancer {
         info.ok()?.verified_instruction_count()
     }
 
+    /// The kernel's number of the program.
+    ///
+    /// # Errors
+    /// [`Error::Load`] when the kernel does not tell.
+    pub fn program_id(&self) -> Result<u32, Error> {
+        Ok(self.with_program(|program| program.info().map_err(|error| cannot_tell(&error)))?.id())
+    }
+
     /// Does something with the program.
     pub(crate) fn with_program<T>(
         &self,

@@ -121,6 +121,16 @@ pub enum Error {
         /// The program's name.
         name: String,
     },
+    /// The program stayed where it should have been taken away.
+    #[error(
+        "the program is still at `{interface}` (id {id}), where packets are forwarded as before: its pin was gone, and another          process holds its link{}", holding_link(*id).map_or_else(String::new, |link| format!("; `bpftool link detach id {link}`"))
+    )]
+    Stays {
+        /// The interface.
+        interface: String,
+        /// The program's id.
+        id: u32,
+    },
     /// The interface's driver cannot do what was asked.
     #[error("attaching to `{interface}` in {mode} mode failed: {reason}")]
     Attach {
@@ -194,9 +204,16 @@ impl Stranger<'_> {
         let interface = self.interface;
         match self.name {
             crate::balancer::PROGRAM => {
-                "take that one over with its own --pins, or end it: `guideway detach --pins` with its directory".into()
+                let unpinned = holding_link(self.id)
+                    .map(|link| format!(", or, where its pins are gone, `bpftool link detach id {link}`"));
+                format!(
+                    "take that one over with its own --pins, or end it: `guideway detach --pins` with its directory{}",
+                    unpinned.unwrap_or_default()
+                )
             }
-            crate::end::XDP => "end it: `guideway backend down --bpffs` with its directory (and its --run-dir)".into(),
+            crate::end::XDP => {
+                "end it: `guideway backend down --bpffs` with its directory (and its --run-dir)".into()
+            }
             _ => match holding_link(self.id) {
                 Some(link) => format!(
                     "take it away with its own tool, or `bpftool link detach id {link}`; a BPF link holds it, so `ip link` \

@@ -8,6 +8,7 @@ use guideway_netlink::RouteSocket;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage, LinkXdp};
 
+use crate::balancer::PROGRAM;
 use crate::error::{Error, Stranger};
 
 /// A program at an interface.
@@ -31,18 +32,37 @@ impl Occupant {
 /// # Errors
 /// [`Error::Attach`] when the kernel does not answer.
 pub fn occupant(interface: &str, index: u32) -> Result<Option<Occupant>, Error> {
-    let id = program_id(index).map_err(|error| Error::Attach {
-        interface: interface.to_owned(),
-        mode: "any",
-        reason: format!("the kernel does not tell what is attached: {error}"),
-    })?;
+    let id = program_id(index).map_err(|error| untold(interface, &error))?;
     Ok(id.map(|id| Occupant { id, name: name(id) }))
+}
+
+/// The balancers' programs at interfaces of this network namespace, whatever holds them, by interface.
+///
+/// # Errors
+/// [`Error::Attach`] when the kernel does not answer.
+pub fn balancers() -> Result<Vec<(String, Occupant)>, Error> {
+    let mut found = Vec::new();
+    let interfaces = nix::net::if_::if_nameindex().map_err(|error| untold("any", &error.into()))?;
+    for interface in &interfaces {
+        let name = interface.name().to_string_lossy();
+        let balancer = occupant(&name, interface.index())?.filter(|there| there.name == PROGRAM);
+        found.extend(balancer.map(|there| (name.into_owned(), there)));
+    }
+    Ok(found)
 }
 
 /// The program's name; empty if it has none or the kernel does not tell.
 pub(crate) fn name(id: u32) -> String {
     let program = loaded_programs().flatten().find(|program| program.id() == id);
     program.and_then(|program| program.name_as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn untold(interface: &str, error: &io::Error) -> Error {
+    Error::Attach {
+        interface: interface.to_owned(),
+        mode: "any",
+        reason: format!("the kernel does not tell what is attached: {error}"),
+    }
 }
 
 /// The id of the link that holds a program at an interface; none where it is there without one.

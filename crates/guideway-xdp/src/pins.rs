@@ -73,12 +73,14 @@ impl Pins {
         Ok(paths)
     }
 
+    /// What is in the directory but other directories, which are somebody else's: a pin is none.
     fn entries(&self) -> Result<impl Iterator<Item = fs::DirEntry>, Error> {
         let listing = fs::read_dir(&self.directory).map_err(|error| Error::Pin {
             path: self.directory.clone(),
             reason: format!("reading it failed: {error}"),
         })?;
-        Ok(listing.flatten())
+        let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        Ok(listing.flatten().filter(move |entry| !is_directory(entry)))
     }
 
     /// Where this layout's pins are.
@@ -91,7 +93,7 @@ impl Pins {
         ownership::make(&self.directory)
     }
 
-    /// Takes the directory away where nothing is in it: for one that was made for what then failed.
+    /// Takes the directory away where nothing is in it.
     pub fn leave(&self) {
         if fs::remove_dir(&self.directory).is_ok() {
             let _ = self.directory.parent().map(fs::remove_dir);
@@ -158,22 +160,24 @@ impl Pins {
         Ok(found)
     }
 
-    /// Takes all pins away. What is not attached and not open in a process ends with that.
+    /// Takes all pins away, and the programs whose links are pinned off their interfaces, whoever else holds those. Maps
+    /// that are not open in a process end with that.
     ///
     /// # Errors
     /// [`Error::Pin`], naming what could not be removed.
     pub fn remove(&self) -> Result<(), Error> {
+        for index in self.interfaces()? {
+            self.take_off(index)?;
+        }
         let failed = |path: &Path, error: std::io::Error| Error::Pin {
             path: path.to_path_buf(),
             reason: format!("removing it failed: {error}"),
         };
-        for entry in fs::read_dir(&self.directory).map_err(|error| failed(&self.directory, error))?.flatten()
-        {
-            fs::remove_file(entry.path()).map_err(|error| failed(&entry.path(), error))?;
+        for path in self.listing()? {
+            fs::remove_file(&path).map_err(|error| failed(&path, error))?;
         }
-        fs::remove_dir(&self.directory).map_err(|error| failed(&self.directory, error))?;
-        // It stays where something else is in it: another layout's pins, a decapsulator's.
-        let _ = self.directory.parent().map(fs::remove_dir);
+        // Either stays where something else is in it: a directory of somebody's, another layout's pins, a decapsulator's.
+        self.leave();
         Ok(())
     }
 }

@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use aya::programs::links::{FdLink, PinnedLink};
 use guideway_forward::record::{LAYOUT_VERSION, Policy, ServiceId};
 use guideway_soft::Limits;
 use guideway_xdp::attach::{Mode, Wish};
-use guideway_xdp::occupant::occupant;
+use guideway_xdp::occupant::{balancers, occupant};
 use guideway_xdp::pins::Pins;
 use guideway_xdp::{Balancer, Error};
 use nix::mount::{MsFlags, mount};
@@ -92,6 +93,38 @@ fn a_program_outlives_its_process_is_replaced_in_place_and_leaves_foreign_ones_a
         drop(held);
         assert_eq!(occupant("lo", LOOPBACK).unwrap(), None);
         pins.remove().unwrap();
+    });
+}
+
+#[test]
+fn a_program_is_taken_off_although_another_process_holds_its_link() {
+    apart(|root| {
+        let pins = Pins::new(&root).unwrap();
+        let second_pin = root.join("foreign");
+        for by_pins in [false, true] {
+            let balancer = Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap();
+            let attachment = balancer.attach("lo", Wish::Auto).unwrap();
+            let own = (String::from("lo"), occupant("lo", LOOPBACK).unwrap().unwrap());
+            assert_eq!(balancers().unwrap(), [own]);
+            let held = PinnedLink::from_pin(link_pin(&root)).unwrap();
+            let again =
+                FdLink::from(PinnedLink::from_pin(link_pin(&root)).unwrap()).pin(&second_pin).unwrap();
+            // Somebody's directory among the pins is neither a pin nor in the way.
+            let foreign = root.join(format!("v{LAYOUT_VERSION}/foreign"));
+            std::fs::create_dir(&foreign).unwrap();
+            if by_pins {
+                drop(attachment);
+            } else {
+                attachment.detach().unwrap();
+                assert_eq!(occupant("lo", LOOPBACK).unwrap(), None);
+            }
+            pins.remove().unwrap();
+            assert_eq!((occupant("lo", LOOPBACK).unwrap(), balancers().unwrap()), (None, Vec::new()));
+            assert!(!pins.is_taken() && pins.listing().unwrap().is_empty());
+            std::fs::remove_dir(&foreign).unwrap();
+            drop((held, again.unpin().unwrap()));
+        }
+        pins.leave();
     });
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use guideway_daemon::{DEFAULT_CONFIG, DEFAULT_STATE, Remains};
+use guideway_daemon::{DEFAULT_CONFIG, DEFAULT_STATE, Detached, Remains};
 use guideway_xdp::pins::DEFAULT_ROOT;
 use serde_json::json;
 
@@ -19,6 +19,8 @@ configuration and the directory for state.
 While a daemon is at work with these pins it is refused: stop that one first.
 --dry-run tells at any time what it would take. Both are refused in another
 network namespace than the one that it forwards in.
+Programs of balancers that are there all the same, with other pins or with none,
+are told at the end, each with what takes it off.
 
 Examples:
   guideway detach --dry-run
@@ -37,16 +39,36 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
     let remains = guideway_daemon::remains(&args.pins).map_err(Failure::failed)?;
-    let taken = !args.dry_run && guideway_daemon::detach(&args.pins).map_err(Failure::failed)?;
+    let Detached { taken, left } = match args.dry_run {
+        true => Detached { taken: false, left: Vec::new() },
+        false => guideway_daemon::detach(&args.pins).map_err(Failure::failed)?,
+    };
     if args.json {
         let interfaces: Vec<_> =
             remains.interfaces.iter().map(|(name, index)| json!({ "name": name, "index": index })).collect();
-        screen.json(&json!({ "taken_away": taken, "interfaces": interfaces, "pinned": remains.pinned }))?;
+        let left: Vec<_> = left
+            .iter()
+            .map(|(name, there)| json!({ "name": name, "program": there.id, "remedy": there.remedy(name) }))
+            .collect();
+        screen.json(&json!({
+            "taken_away": taken,
+            "interfaces": interfaces,
+            "pinned": remains.pinned,
+            "left": left,
+        }))?;
     } else if args.dry_run {
         show(&remains, &args.pins, screen)?;
     } else {
         let text = if taken { "the forwarder is taken away" } else { "there was no forwarder" };
         writeln!(screen, "{text}: {}", args.pins.display())?;
+        for (interface, there) in &left {
+            writeln!(
+                screen,
+                "another balancer's program is at {interface} (id {}), with other pins or none: {}",
+                there.id,
+                there.remedy(interface)
+            )?;
+        }
     }
     Ok(Outcome::Ok)
 }

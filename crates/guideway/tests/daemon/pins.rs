@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use aya::programs::links::PinnedLink;
 use guideway_soft::Limits;
 use guideway_testbed::client::http;
 use guideway_testbed::process::{Output, Process};
@@ -121,6 +122,34 @@ fn a_daemon_is_not_ready_while_its_program_cannot_be_put_back() {
     wait::until_true(LONG, "to be ready", || ready().status == 200).unwrap();
     assert!(metric(1) && answers(&bed));
     assert!(end(daemon).status.success());
+}
+
+#[test]
+fn a_daemon_that_ends_takes_its_program_off_although_another_process_holds_the_link() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("held-link", Engine::Xdp);
+    let daemon = serving(&bed);
+    let machine = &bed.network.balancers[0];
+    let layout = fs::read_dir(bed.pins()).unwrap().flatten().next().unwrap().path();
+    let held = PinnedLink::from_pin(layout.join(format!("generic-{}", machine.link.index()))).unwrap();
+    assert!(end(daemon).status.success());
+    assert!(!answers(&bed) && !bed.pins().exists());
+    drop(held);
+
+    // What `detach` has no pin of, it tells of.
+    let load = || Balancer::load(&Limits::default(), [1, 2]).unwrap();
+    let foreign = machine.namespace.run(move || {
+        let balancer = load();
+        let attachment = balancer.attach("lo", Wish::Exactly(Mode::Generic)).unwrap();
+        (balancer, attachment)
+    });
+    let told = detach(&bed).stdout;
+    let remedy = "or, where its pins are gone, `bpftool link detach id";
+    assert!(told.contains("another balancer's program is at lo") && told.contains(remedy), "{told}");
+    drop(foreign);
+    assert_eq!(detach(&bed).stdout.lines().count(), 1);
 }
 
 /// Takes the daemon's program away and puts another in its place; fails where the daemon was faster.
