@@ -68,13 +68,15 @@ const THREADS: usize = 2;
 pub fn run(options: &Options) -> Result<(), RunError> {
     api::check(&options.api)?;
     descriptors::raise();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(THREADS)
-        .enable_all()
-        .build()
-        .map_err(RunError::system("start threads"))?;
-    runtime.block_on(async {
-        let mut shell = Shell::start(options).await?;
+    // The loop waits by itself: as a guest of the threads it would be woken by one of them, which was woken first.
+    let runtime = |mut builder: tokio::runtime::Builder| {
+        builder.enable_all().build().map_err(RunError::system("start threads"))
+    };
+    let mut several = tokio::runtime::Builder::new_multi_thread();
+    several.worker_threads(THREADS);
+    let threads = runtime(several)?;
+    runtime(tokio::runtime::Builder::new_current_thread())?.block_on(async {
+        let mut shell = Shell::start(options, threads.handle()).await?;
         let asked = shell.work().await;
         shell.end(asked)
     })
@@ -133,20 +135,24 @@ enum Woken {
 }
 
 impl<'a> Shell<'a> {
-    async fn start(options: &'a Options) -> Result<Self, RunError> {
+    /// Requests and probes are served by `threads`.
+    async fn start(options: &'a Options, threads: &tokio::runtime::Handle) -> Result<Self, RunError> {
         // Signals first: from here on none of them kills.
         let signals = Signals::new()?;
         let Started { mut core, forwarder, probes, mut store, source, kept, taken_over, mut patience } =
             start::start(options)?;
         let tunnel_device = probes.as_ref().map(|probes| probes.interface().to_owned());
         let open = || -> Result<_, RunError> {
+            let _inside = threads.enter();
             let listening = Listeners::open(&options.api, &mut patience)?;
             let defaults = ProbeOptions::default();
             let most_at_once = defaults.most_at_once.min(descriptors::part() as usize).max(FEWEST_CHECKS);
             let driver = Driver::new(ProbeOptions { tunnel_device, most_at_once })?;
-            Ok((listening, driver, Follower::new()?))
+            Ok((listening, driver))
         };
-        let ((listeners, work), (driver, answers), mut follower) = match open() {
+        // Who follows links and neighbours is the loop.
+        let opened = open().and_then(|opened| Ok((opened, Follower::new()?)));
+        let (((listeners, work), (driver, answers)), mut follower) = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 // As it was before: what an earlier daemon left goes on, and what is new goes.

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// A beat is so small a part of an interval at least.
-const PARTS: u128 = 32;
+/// A beat is so small a part of an interval at least: 32 ms of a second, 64 ms of two.
+const PARTS: u128 = 30;
 
 /// The longest beat, milliseconds.
 const LONGEST_MS: u128 = 64;
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_beat_is_a_small_part_of_the_interval() {
         let intervals = [1, 100, 1_000, 2_000, 10_000, 3_600_000].map(|interval| length(ms(interval)));
-        assert_eq!(intervals, [1, 2, 16, 32, 64, 64].map(ms));
+        assert_eq!(intervals, [1, 2, 32, 64, 64, 64].map(ms));
     }
 
     #[test]

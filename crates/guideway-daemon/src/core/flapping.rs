@@ -64,6 +64,10 @@ impl Watch {
                 _ => {}
             }
         }
+        // First verdicts are committed together: none of them waits before the last one is there.
+        if core.desired.first_verdicts_due().is_some() {
+            self.waiting.values_mut().for_each(|since| *since = now);
+        }
         if core.committed_at == Some(now) && self.commits.last() != Some(&now) {
             self.commits.push(now);
         }

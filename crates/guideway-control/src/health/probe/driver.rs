@@ -30,13 +30,14 @@ impl Default for Options {
     }
 }
 
-/// Asks what is to be asked. It belongs to the tokio runtime that it is used in; dropping it ends all rounds, those that only
+/// Asks what is to be asked. It belongs to the tokio runtime that it is made in; dropping it ends all rounds, those that only
 /// connect a moment later.
 #[derive(Debug)]
 pub struct Driver {
     shared: Arc<Shared>,
     answers: Teller,
     connections: mpsc::UnboundedSender<Round>,
+    runtime: runtime::Handle,
     tasks: JoinSet<()>,
 }
 
@@ -71,7 +72,8 @@ impl Driver {
         let (answers, receiver) = answers::channel();
         let (connections, rounds) = mpsc::unbounded_channel();
         spawn_connections(Arc::clone(&shared), answers.clone(), rounds)?;
-        Ok((Self { shared, answers, connections, tasks: JoinSet::new() }, receiver))
+        let runtime = runtime::Handle::current();
+        Ok((Self { shared, answers, connections, runtime, tasks: JoinSet::new() }, receiver))
     }
 
     /// Asks a round.
@@ -84,11 +86,12 @@ impl Driver {
         // Ended tasks are let go here, so that they do not pile up.
         while self.tasks.try_join_next().is_some() {}
         let (shared, mut answers) = (Arc::clone(&self.shared), self.answers.clone());
-        self.tasks.spawn(async move {
+        let asking = async move {
             let answer = ask(&shared, &round).await;
             answers.answer(answer).await;
             answers.tell_now();
-        });
+        };
+        self.tasks.spawn_on(asking, &self.runtime);
     }
 
     /// Legs that are being asked.
