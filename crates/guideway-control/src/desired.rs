@@ -269,7 +269,7 @@ impl Desired {
     }
 
     /// Brings what is marked to the controller. A new service whose checks have not said anything yet takes nothing, and is
-    /// not marked before all its backends have been heard: see [`first_verdicts`].
+    /// not marked before all its backends have been heard: see `desired/first_verdicts.rs`.
     pub fn commit(
         &mut self,
         controller: &mut Controller<impl Engine>,
