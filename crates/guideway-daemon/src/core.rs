@@ -37,6 +37,7 @@ use crate::audit::Audit;
 use crate::drift::Drift;
 use crate::engine::Plane;
 use crate::journal::{Grade, Journal, Kind};
+use crate::log::Log;
 use crate::manager::Heartbeat;
 use crate::slack::Slack;
 use crate::ways::{Lost, Ways};
@@ -124,6 +125,8 @@ pub(crate) struct About {
     pub(crate) address: Option<SocketAddr>,
     /// Connections to the API, for each way in.
     pub(crate) places: Vec<Arc<Places>>,
+    /// Where what is logged goes, where that is known.
+    pub(crate) log: Option<Log>,
     /// What somebody should see to, as long as this daemon lives.
     pub(crate) faults: Vec<String>,
 }

@@ -67,7 +67,7 @@ impl Api {
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| failed(&e))?;
         let core = core(CONFIG, Instant::now())?;
         let (sender, work) = mpsc::channel(1);
-        let router = router(Loop::new(sender), Door::Socket(Role::Operator));
+        let router = router(Loop::new(sender, core.heartbeat.pulse().clone()), Door::Socket(Role::Operator));
         Ok(Self { runtime, router, work, core })
     }
 
@@ -158,6 +158,7 @@ pub(crate) fn core(text: &str, now: Instant) -> Result<Core, String> {
         socket: None,
         address: None,
         places: Vec::new(),
+        log: None,
         faults: Vec::new(),
     };
     let controller = Controller::new(Plane::Soft(Arc::new(memory)));

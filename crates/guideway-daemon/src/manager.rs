@@ -5,6 +5,8 @@
 //! started anew by the manager, and the next daemon takes over.
 
 use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
@@ -15,21 +17,58 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 /// The longest line, characters.
 const LINE: usize = 200;
 
-/// The sign of life that the watchdog waits for.
+/// Where no watchdog says how long it waits, the loop may stand still so long; it comes by once a second.
+const STILL_AT_MOST: Duration = Duration::from_secs(10);
+
+/// The sign of life that the watchdog waits for, and whoever asks whether the daemon lives.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    /// How often it is wanted; `None` where nobody waits.
+    /// How often it is wanted; `None` where no watchdog waits.
     every: Option<Duration>,
     due: Cell<Instant>,
+    pulse: Pulse,
+}
+
+/// When the loop gave a sign of life last, for other threads.
+#[derive(Debug, Clone)]
+pub(crate) struct Pulse {
+    since: Instant,
+    /// Milliseconds after that.
+    at: Arc<AtomicU64>,
+    still_at_most: Duration,
+}
+
+impl Pulse {
+    pub(crate) fn new(now: Instant, still_at_most: Duration) -> Self {
+        Self { since: now, at: Arc::default(), still_at_most }
+    }
+
+    /// How long the loop has stood still, where that is too long.
+    pub(crate) fn stands_still(&self, now: Instant) -> Option<Duration> {
+        let last = self.since + Duration::from_millis(self.at.load(Relaxed));
+        Some(now.saturating_duration_since(last)).filter(|still| *still > self.still_at_most)
+    }
+
+    fn beat(&self, now: Instant) {
+        self.at.store(now.saturating_duration_since(self.since).as_millis() as u64, Relaxed);
+    }
 }
 
 impl Heartbeat {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { every: sd_notify::watchdog_enabled().map(|within| within / 2), due: Cell::new(now) }
+        let within = sd_notify::watchdog_enabled();
+        let pulse = Pulse::new(now, within.unwrap_or(STILL_AT_MOST));
+        Self { every: within.map(|within| within / 2), due: Cell::new(now), pulse }
     }
 
-    /// Gives it if it is due; when it is due next.
+    /// What other threads know of it.
+    pub(crate) fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
+    /// Gives it, to the watchdog if it is due; when that is due next.
     pub(crate) fn beat(&self, now: Instant) -> Option<Instant> {
+        self.pulse.beat(now);
         let every = self.every?;
         if self.due.get() <= now {
             tell(&[NotifyState::Watchdog]);
@@ -40,9 +79,8 @@ impl Heartbeat {
 }
 
 /// What was told, and when something is to be told again.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Manager {
-    heartbeat: Heartbeat,
     line: String,
     line_at: Option<Instant>,
     /// The number of the event that the line was made of.
@@ -50,10 +88,6 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    pub(crate) fn new(now: Instant) -> Self {
-        Self { heartbeat: Heartbeat::new(now), line: String::new(), line_at: None, seen: 0 }
-    }
-
     /// Forwarding, with the configuration in force.
     pub(crate) fn ready(&self) {
         tell(&[NotifyState::Ready]);
@@ -79,7 +113,6 @@ impl Manager {
         event: u64,
         line: impl FnOnce() -> String,
     ) -> Option<Instant> {
-        let heartbeat_due = self.heartbeat.beat(now);
         let rested = self.line_at.is_none_or(|at| now >= at + LINE_EVERY);
         if event != self.seen && rested {
             self.seen = event;
@@ -90,8 +123,7 @@ impl Manager {
                 self.line = line;
             }
         }
-        let line_due = self.line_at.filter(|_| event != self.seen).map(|at| at + LINE_EVERY);
-        [heartbeat_due, line_due].into_iter().flatten().min()
+        self.line_at.filter(|_| event != self.seen).map(|at| at + LINE_EVERY)
     }
 }
 
@@ -110,15 +142,10 @@ fn tell(states: &[NotifyState<'_>]) {
 mod tests {
     use super::*;
 
-    fn heartbeat(every: Option<Duration>, due: Instant) -> Heartbeat {
-        Heartbeat { every, due: Cell::new(due) }
-    }
-
     #[test]
     fn the_line_is_made_when_something_happened_and_not_too_often() {
         let start = Instant::now();
-        let mut manager =
-            Manager { heartbeat: heartbeat(None, start), line: String::new(), line_at: None, seen: 0 };
+        let mut manager = Manager::default();
         let mut made = 0;
         let mut advance = |at: u64, event| {
             manager.advance(start + Duration::from_millis(at), event, || {
@@ -136,14 +163,18 @@ mod tests {
     }
 
     #[test]
-    fn a_watchdog_is_fed_at_its_time_and_says_when_next() {
+    fn a_watchdog_is_fed_at_its_time_and_others_see_each_sign_of_life() {
         let start = Instant::now();
         let every = Duration::from_secs(1);
-        let heartbeat = heartbeat(Some(every), start);
-        let mut manager = Manager { heartbeat, line: String::new(), line_at: None, seen: 0 };
-        let next = manager.advance(start, 0, String::new);
+        let pulse = Pulse::new(start, 2 * every);
+        let heartbeat = Heartbeat { every: Some(every), due: Cell::new(start), pulse: pulse.clone() };
+        let next = heartbeat.beat(start);
         assert_eq!(next, Some(start + every));
-        assert_eq!(manager.advance(start + every / 2, 0, String::new), next);
-        assert_eq!(manager.advance(start + every, 0, String::new), Some(start + every * 2));
+        assert_eq!(heartbeat.beat(start + every / 2), next);
+        assert_eq!(pulse.stands_still(start + every / 2 + 2 * every), None);
+        let still = 2 * every + Duration::from_millis(1);
+        assert_eq!(pulse.stands_still(start + every / 2 + still), Some(still));
+        assert_eq!(heartbeat.beat(start + every), Some(start + every * 2));
+        assert_eq!(pulse.stands_still(start + every / 2 + still), None);
     }
 }

@@ -20,6 +20,7 @@ use crate::api::model::Interface;
 use crate::api::{Places, view};
 use crate::core::Core;
 use crate::engine::Plane;
+use crate::log::Log;
 
 /// How the text is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +74,7 @@ pub(crate) struct Reading {
     /// Backends whose checks cannot be made, by service.
     impossible: HashMap<String, u64>,
     audit_lost: u64,
+    log_lost: u64,
     places: Vec<Arc<Places>>,
     lost_ways: usize,
 }
@@ -105,6 +107,7 @@ impl Reading {
             backends,
             impossible,
             audit_lost: core.audit.lost,
+            log_lost: core.about.log.as_ref().map_or(0, Log::lost),
             places: core.about.places.clone(),
             lost_ways: core.lost.len(),
         }
@@ -289,6 +292,12 @@ impl Reading {
             "Changes that the audit log's file lacks, as it could not be written.",
         );
         page.sample("guideway_audit_lost_total", &[], self.audit_lost);
+        page.family(
+            "guideway_log_lines_lost",
+            "counter",
+            "Lines that the log lacks, as nobody took them from standard error.",
+        );
+        page.sample("guideway_log_lines_lost_total", &[], self.log_lost);
         page.family("guideway_api_connections", "gauge", "Connections to the API, by way in.");
         for places in &self.places {
             page.sample("guideway_api_connections", &[("door", places.door)], places.open());

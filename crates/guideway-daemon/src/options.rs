@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use guideway_control::config;
 use guideway_xdp::attach::Wish;
 
+use crate::log::Log;
+
 /// Where the configuration lies unless something else is asked for.
 pub const DEFAULT_CONFIG: &str = "/etc/guideway/guideway.toml";
 
@@ -25,6 +27,8 @@ pub struct Options {
     pub state: PathBuf,
     /// Where the API listens.
     pub api: ApiOptions,
+    /// Where what is logged goes, for who asks what was lost of it.
+    pub log: Option<Log>,
 }
 
 /// Where the API listens, and who may come in.

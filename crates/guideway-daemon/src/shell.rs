@@ -142,9 +142,11 @@ impl<'a> Shell<'a> {
         let Started { mut core, forwarder, probes, mut store, source, kept, taken_over, mut patience } =
             start::start(options)?;
         let tunnel_device = probes.as_ref().map(|probes| probes.interface().to_owned());
+        // What was begun until now may have taken long.
+        core.heartbeat.beat(Instant::now());
         let open = || -> Result<_, RunError> {
             let _inside = threads.enter();
-            let listening = Listeners::open(&options.api, &mut patience)?;
+            let listening = Listeners::open(&options.api, core.heartbeat.pulse(), &mut patience)?;
             let defaults = ProbeOptions::default();
             let most_at_once = defaults.most_at_once.min(descriptors::part() as usize).max(FEWEST_CHECKS);
             let driver = Driver::new(ProbeOptions { tunnel_device, most_at_once })?;
@@ -194,7 +196,7 @@ impl<'a> Shell<'a> {
             trial_ended,
             taken: 0,
             readings: VecDeque::new(),
-            manager: Manager::new(Instant::now()),
+            manager: Manager::default(),
             ends_at: None,
             work,
             _listeners: listeners,
@@ -250,6 +252,7 @@ impl<'a> Shell<'a> {
             }
             let core = &self.core;
             let event = core.journal.last().map_or(0, |event| event.number);
+            let watchdog_due = core.heartbeat.beat(now);
             let manager_due = self.manager.advance(now, event, || status_line(core));
             let due = self.core.next_due().min(now + Duration::from_secs(1));
             let due = self.trial.as_ref().map_or(due, |trial| due.min(trial.until));
@@ -257,7 +260,7 @@ impl<'a> Shell<'a> {
                 Some(until) if self.core.unsaved.health => due.min(until),
                 _ => due,
             };
-            let due = manager_due.map_or(due, |manager| due.min(manager));
+            let due = [watchdog_due, manager_due].into_iter().flatten().fold(due, Instant::min);
             let due = ready_by.filter(|_| !waits).map_or(due, |by| due.min(by));
             let due = self.ends_at.map_or(due, |at| due.min(at));
             netlink_rests_until = netlink_rests_until.filter(|until| *until > now);

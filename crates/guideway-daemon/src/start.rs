@@ -87,6 +87,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     let probes = interfaces.first().map(|interface| TunnelProbes::start(interface));
     let mut about = about(loaded.plane(), probes.as_ref(), &source, stale.as_deref(), last_good.as_ref());
     about.interfaces_are_given = given;
+    about.log = options.log.clone();
     about.faults.extend(other_flow_table(loaded.plane(), config.flow_table_entries));
     // One moment by both clocks, after all that takes time.
     let (now, wall) = (Instant::now(), SystemTime::now());
@@ -166,6 +167,7 @@ fn about(
         socket: None,
         address: None,
         places: Vec::new(),
+        log: None,
         tunnel_probes: matches!(probes, Some(Ok(_))),
         faults: match probes {
             Some(Err(error)) => vec![format!("{DIRECT_PROBES}: {error}")],

@@ -3,6 +3,8 @@
 use std::fmt::{self, Display};
 use std::io::{self, BufWriter, IsTerminal, Write};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 pub(crate) use guideway_control::printable::{printable, printable_lines};
 
 /// Standard output. A reader that goes away is noticed as [`io::ErrorKind::BrokenPipe`].
@@ -98,9 +100,27 @@ pub(crate) fn report(kind: &str, message: impl Display) {
     } else {
         format!("{kind}: {message}\n")
     };
-    // There is nowhere left to say that standard error is gone.
-    let _ = io::stderr().write_all(line.as_bytes());
+    to_stderr(&line);
 }
+
+/// Writes to standard error, unless whoever reads it stands still: a command that ends does not wait for them for ever.
+pub(crate) fn to_stderr(text: &str) {
+    let stderr = io::stderr();
+    for piece in text.as_bytes().chunks(PIECE) {
+        let mut awaited = [PollFd::new(&stderr, PollFlags::OUT)];
+        let stands_still = poll(&mut awaited, Some(&STILL_AT_MOST)) == Ok(0);
+        // There is nowhere left to say that standard error is gone.
+        if stands_still || stderr.lock().write_all(piece).is_err() {
+            return;
+        }
+    }
+}
+
+/// How long whoever reads standard error may stand still.
+const STILL_AT_MOST: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+
+/// What a pipe takes that can be written to (pipe(7)), bytes.
+const PIECE: usize = 4_096;
 
 /// Colour for terminals, unless `NO_COLOR` is set (no-color.org) or the terminal is a dumb one.
 pub(crate) fn wants_colour(terminal: bool) -> bool {

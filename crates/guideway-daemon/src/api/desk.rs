@@ -11,6 +11,7 @@ use super::model::{Applied, Confirmed, Plan, Reloaded};
 use super::problem::Refusal;
 use crate::audit::Request;
 use crate::core::Core;
+use crate::manager::Pulse;
 
 /// Work for the daemon's loop; what it returns tells whoever asked, and is called once everything is saved.
 pub(crate) type Work = Box<dyn FnOnce(&mut Desk<'_>) -> Told + Send>;
@@ -59,11 +60,12 @@ pub(crate) struct Loop {
     /// One trace at a time.
     trace: Arc<Semaphore>,
     pub(super) intake: Intake,
+    pub(super) pulse: Pulse,
 }
 
 impl Loop {
-    pub(crate) fn new(work: mpsc::Sender<Work>) -> Self {
-        Self { work, trace: Arc::new(Semaphore::new(1)), intake: Intake::new() }
+    pub(crate) fn new(work: mpsc::Sender<Work>, pulse: Pulse) -> Self {
+        Self { work, trace: Arc::new(Semaphore::new(1)), intake: Intake::new(), pulse }
     }
 
     /// The right to sample packets, unless somebody has it.
@@ -116,7 +118,8 @@ mod tests {
     async fn a_question_of_somebody_who_left_is_not_worked_out_and_a_change_is_made_all_the_same() {
         let mut core = crate::in_process::core(crate::in_process::CONFIG, Instant::now()).unwrap();
         let (sender, mut work) = mpsc::channel(2);
-        let (to_loop, done) = (Loop::new(sender), Arc::new(AtomicU32::new(0)));
+        let (to_loop, done) =
+            (Loop::new(sender, core.heartbeat.pulse().clone()), Arc::new(AtomicU32::new(0)));
         let add = |number| {
             let done = Arc::clone(&done);
             move |_: &mut Desk<'_>| done.fetch_add(number, Relaxed)

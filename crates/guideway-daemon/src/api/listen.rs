@@ -17,6 +17,7 @@ use super::door::{Door, Role};
 use super::places::Places;
 use super::serve::{Waits, serve};
 use super::server::router;
+use crate::manager::Pulse;
 use crate::options::ApiOptions;
 use crate::patience::Patience;
 
@@ -110,11 +111,12 @@ impl Listeners {
     /// Begins to listen; what comes is work for the loop.
     pub(crate) fn open(
         options: &ApiOptions,
+        pulse: &Pulse,
         patience: &mut Patience,
     ) -> Result<(Self, mpsc::Receiver<Work>), ApiError> {
         let tokens = options.listen.map(|_| tokens(options)).transpose()?;
         let (work, waiting) = mpsc::channel(WAITING);
-        let to_loop = Loop::new(work);
+        let to_loop = Loop::new(work, pulse.clone());
         let mut servers = JoinSet::new();
         let mut sockets = Vec::new();
         let mut places = Vec::new();

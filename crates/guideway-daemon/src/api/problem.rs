@@ -48,13 +48,15 @@ pub(crate) enum Kind {
     Ending,
     /// A service has nobody for new flows.
     NotReady,
+    /// The daemon's loop stands still.
+    Still,
     /// Too many connections are open.
     Crowded,
 }
 
 impl Kind {
     #[cfg(test)]
-    pub(super) const ALL: [Self; 17] = [
+    pub(super) const ALL: [Self; 18] = [
         Self::BadRequest,
         Self::OutOfRange,
         Self::Unauthorized,
@@ -71,6 +73,7 @@ impl Kind {
         Self::Fault,
         Self::Ending,
         Self::NotReady,
+        Self::Still,
         Self::Crowded,
     ];
 
@@ -93,6 +96,7 @@ impl Kind {
             Self::Fault => (StatusCode::INTERNAL_SERVER_ERROR, "fault"),
             Self::Ending => (StatusCode::SERVICE_UNAVAILABLE, "ending"),
             Self::NotReady => (StatusCode::SERVICE_UNAVAILABLE, "not-ready"),
+            Self::Still => (StatusCode::SERVICE_UNAVAILABLE, "still"),
             Self::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "crowded"),
         }
     }

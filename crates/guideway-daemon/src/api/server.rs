@@ -1,5 +1,7 @@
 //! The API's server: all routes behind a door.
 
+use std::time::Instant;
+
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
@@ -38,10 +40,21 @@ pub(crate) fn router(to_loop: Loop, door: Door) -> Router {
         })
         .layer(middleware::from_fn_with_state(door, admit))
         // Past the door: for load balancers and orchestrators, which have no token, and for browsers.
-        .route("/livez", get(|| async { "ok\n" }).fallback(page::not_for))
+        .route("/livez", get(livez).fallback(page::not_for))
         .route("/readyz", get(ready).fallback(page::not_for))
         .merge(page::routes())
         .with_state(to_loop)
+}
+
+/// Asks no loop that may stand still.
+async fn livez(State(to_loop): State<Loop>) -> Result<&'static str, Refusal> {
+    let Some(still) = to_loop.pulse.stands_still(Instant::now()) else { return Ok("ok\n") };
+    let seconds = still.as_secs();
+    let detail = format!(
+        "the daemon's loop has stood still for {seconds} s: packets go on as before, and nothing else does. Have the daemon \
+         started anew"
+    );
+    Err(Refusal::new(Kind::Still, detail))
 }
 
 async fn readyz(to_loop: Loop, names: bool) -> Result<&'static str, Refusal> {
@@ -89,4 +102,37 @@ async fn show_metrics(State(to_loop): State<Loop>, headers: HeaderMap) -> Result
     let text = tokio::task::spawn_blocking(move || reading.text(format)).await;
     let text = text.map_err(|_| Refusal::ending())?;
     Ok(([(header::CONTENT_TYPE, format.media_type()), (header::VARY, "accept")], text).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::body::{Body, to_bytes};
+    use tokio::sync::mpsc;
+    use tower::ServiceExt;
+
+    use super::super::door::Role;
+    use super::*;
+    use crate::manager::Pulse;
+
+    /// What `/livez` answers where the loop may stand still so long, and does nothing at all.
+    async fn livez_of(still_at_most: Duration) -> (u16, String) {
+        let (sender, _work) = mpsc::channel(1);
+        let to_loop = Loop::new(sender, Pulse::new(Instant::now(), still_at_most));
+        let request = Request::get("/livez").body(Body::empty()).unwrap();
+        let answer = router(to_loop, Door::Socket(Role::Reader)).oneshot(request).await.unwrap();
+        let (status, body) = (answer.status().as_u16(), to_bytes(answer.into_body(), 4_096).await.unwrap());
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_daemon_whose_loop_stands_still_does_not_live_although_requests_are_answered() {
+        assert_eq!(livez_of(Duration::from_secs(60)).await, (200, "ok\n".to_owned()));
+        let (status, body) = livez_of(Duration::ZERO).await;
+        assert!(
+            status == 503 && body.contains("\"still\"") && body.contains("stood still"),
+            "{status} {body}"
+        );
+    }
 }

@@ -21,6 +21,7 @@ use super::page;
 use crate::core::Core;
 use crate::core::links::is_down_text;
 use crate::journal;
+use crate::log::Log;
 
 /// A point in time as RFC 3339 in UTC, with milliseconds.
 pub(crate) fn stamp(at: SystemTime) -> String {
@@ -160,6 +161,7 @@ fn all_failing(core: &Core) -> HashMap<&str, Vec<Failing<'_>>> {
 fn faults(core: &Core, services: &[Outline]) -> Vec<String> {
     let mut faults = core.about.faults.clone();
     faults.extend(core.unwritten.values().cloned());
+    faults.extend(core.about.log.as_ref().and_then(Log::fault));
     faults.extend(core.drift.failing.values().cloned());
     faults.extend(core.about.interfaces.iter().filter(|port| port.down).map(is_down_text));
     faults.extend(core.lost_texts());

@@ -1,10 +1,14 @@
 //! `guideway run`.
 
+use std::fs::File;
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use guideway_daemon::{
-    ApiError, ApiOptions, DEFAULT_CONFIG, DEFAULT_STATE, EngineOptions, OnExit, Options, RunError,
+    ApiError, ApiOptions, DEFAULT_CONFIG, DEFAULT_STATE, EngineOptions, Log, OnExit, Options, RunError,
 };
 use guideway_xdp::attach::{Mode, Wish};
 use guideway_xdp::pins::DEFAULT_ROOT;
@@ -14,6 +18,9 @@ use tracing_subscriber::prelude::*;
 use crate::daemon_client::DEFAULT_SOCKET;
 use crate::failure::{Failure, Outcome};
 use crate::screen::wants_colour;
+
+/// What is still to be logged when the daemon has ended may take so long.
+const LAST_LINES: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -107,6 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
              --engine xdp",
         ));
     }
+    let log = log(args.log, &args.log_level)?;
     let options = Options {
         config: args.config.clone(),
         engine: match args.engine {
@@ -132,9 +140,12 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
             token_file: args.token_file.clone(),
             read_token_file: args.read_token_file.clone(),
         },
+        log: Some(log.clone()),
     };
-    log(args.log, &args.log_level)?;
-    match guideway_daemon::run(&options) {
+    let ended = guideway_daemon::run(&options);
+    // Before what is printed of the end; nobody waits for a reader that stands still.
+    log.flush(LAST_LINES);
+    match ended {
         Ok(()) => Ok(Outcome::Ok),
         Err(RunError::Config(problems)) => {
             super::replay::show_problems(&problems);
@@ -159,17 +170,33 @@ fn filter(text: &str) -> Result<Targets, Failure> {
     })
 }
 
-fn log(form: LogForm, level: &str) -> Result<(), Failure> {
+fn log(form: LogForm, level: &str) -> Result<Log, Failure> {
     let filter = filter(level)?;
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::failed(format!("the log cannot be started: {error}"));
+    let stderr = io::stderr().as_fd().try_clone_to_owned().map_err(|error| failed(&error))?;
+    let log = Log::to(File::from(stderr)).map_err(|error| failed(&error))?;
+    let lines = log.clone();
+    let layer = tracing_subscriber::fmt::layer().with_writer(move || lines.clone()).with_target(false);
     let layer = match form {
         LogForm::Json => layer.json().flatten_event(true).with_current_span(false).boxed(),
-        LogForm::Text => {
-            layer.with_ansi(wants_colour(std::io::IsTerminal::is_terminal(&std::io::stderr()))).boxed()
-        }
+        LogForm::Text => layer.with_ansi(wants_colour(io::stderr().is_terminal())).boxed(),
     };
     let set = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
-    set.map_err(|error| Failure::failed(format!("the log cannot be started: {error}")))
+    set.map_err(|error| failed(&error))?;
+    tell_panics_after(&log);
+    Ok(log)
+}
+
+/// Has what was logged before a panic written before the panic is told. Where nobody takes that, nobody is told, and the process
+/// ends at once all the same.
+fn tell_panics_after(log: &Log) {
+    let (log, tell) = (log.clone(), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        if log.flush(LAST_LINES) {
+            tell(panic);
+        }
+    }));
 }
 
 #[cfg(test)]

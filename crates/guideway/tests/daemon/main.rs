@@ -9,6 +9,7 @@ mod deadline;
 mod drift;
 mod kill;
 mod life;
+mod log;
 mod manager;
 mod metrics;
 mod page;

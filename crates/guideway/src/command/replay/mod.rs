@@ -2,7 +2,7 @@
 
 mod show;
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -110,8 +110,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
 /// All problems, on standard error.
 pub(super) fn show_problems(problems: &Problems) {
     let colour = screen::wants_colour(io::stderr().is_terminal());
-    // There is nowhere left to say that standard error is gone.
-    let _ = writeln!(io::stderr(), "{}", problems.render(colour));
+    screen::to_stderr(&format!("{}\n", problems.render(colour)));
 }
 
 fn configured(args: &Args) -> Result<Result<Replay, Problems>, Failure> {
