@@ -133,6 +133,26 @@ async fn a_connection_that_opens_passes_and_one_that_is_refused_does_not() {
 }
 
 #[tokio::test]
+async fn a_connection_that_opens_passes_although_the_backend_resets_it_at_once() {
+    let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            socket2::SockRef::from(&stream.unwrap()).set_linger(Some(Duration::ZERO)).unwrap();
+        }
+    });
+    let (mut driver, mut answers) = driver();
+    // Of so many, the reset of some is there before anybody looks.
+    let address = |host| IpAddr::from([127, 0, 0, host]);
+    let checks = (1..=250).map(|host| Check { address: address(host), ..check(Probe::Tcp, port) });
+    rounds(checks).into_iter().for_each(|round| driver.start(round));
+    for _ in 1..=250 {
+        let results = answers.next().await.unwrap().results;
+        assert!(results[0].is_ok(), "{results:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_connection_that_served_its_purpose_ends_by_a_reset_however_often_that_is() {
     let (ended, mut ends) = mpsc::channel(1_000);
     let port = server(move |mut stream| {
