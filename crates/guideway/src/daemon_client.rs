@@ -116,6 +116,7 @@ impl DaemonArgs {
         Err(match serde_json::from_slice::<Problem>(&answer.body) {
             // Problems of a configuration begin with the word that this one will begin with.
             Ok(problem) if status == 503 => Failure::Unreachable(problem.detail),
+            Ok(problem) if status == 404 => Failure::NotThere(problem.detail),
             Ok(problem) => Failure::failed(problem.detail.strip_prefix("error: ").unwrap_or(&problem.detail)),
             Err(_) => Failure::failed(format!("the daemon answered with status {status}")),
         })

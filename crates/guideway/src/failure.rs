@@ -38,6 +38,9 @@ pub(crate) enum Failure {
     /// The work itself failed.
     #[error("{0}")]
     Failed(String),
+    /// The daemon knows no such thing.
+    #[error("{0}")]
+    NotThere(String),
     /// The command line asks for something that makes no sense.
     #[error("{0}")]
     Usage(String),
@@ -67,7 +70,7 @@ impl Failure {
     pub(crate) fn report(&self) -> ExitCode {
         let code = match self {
             Self::NobodyReads => return ExitCode::SUCCESS,
-            Self::Failed(_) => 1,
+            Self::Failed(_) | Self::NotThere(_) => 1,
             Self::Usage(_) => 2,
             Self::Unreachable(_) => 3,
             Self::TimedOut(_) => 4,

@@ -11,6 +11,7 @@ use nix::sys::signal::Signal;
 
 use crate::api::get;
 use crate::bed::{Bed, Engine, LONG, backends, config, end, said, signal};
+use crate::pool;
 
 /// The configuration with a `[daemon]` section, and these settings of the service.
 fn with(daemon: &str, service: &str, backends: &str) -> String {
@@ -72,6 +73,44 @@ fn a_removed_backend_drains_on_under_the_next_daemon_from_when_it_began() {
         backends.iter().all(|backend| backend["name"] != "be3" || backend["state"] == "down")
     };
     wait::until_true(LONG, "its end", gone).unwrap();
+    assert!(end(daemon).status.success());
+}
+
+/// A drain is waited for while the backend is taken out of the configuration: that ends well, and not before its flows have.
+#[test]
+fn a_drain_that_is_waited_for_goes_on_although_the_backend_is_removed() {
+    if !pool::granted(Engine::Soft) {
+        return;
+    }
+    let bed = Bed::new("drain-removed", Engine::Soft);
+    let config = |count| {
+        let config = pool::config("", HTTP_PORT, 1, &backends(count, |_| ""));
+        config.replace("idle_tcp = \"5s\"", "idle_tcp = \"1s\"")
+    };
+    bed.configure(&config(3));
+    let daemon = pool::run(&bed);
+    let mut flows = pool::flows(&bed, 12);
+    let mut waiting = bed.start_command("drain echo be3 --wait --timeout 1h");
+    wait::until_true(LONG, "the drain", || {
+        pool::exchange(&mut flows);
+        waiting.printed()[0].contains("busy: ")
+    })
+    .unwrap();
+    bed.configure(&config(2));
+    wait::until_true(LONG, "the removal", || {
+        pool::exchange(&mut flows);
+        get(&bed, "/v1/services/echo/backends/be3")["removed"] == true
+    })
+    .unwrap();
+    // Longer than it takes the command to look.
+    for _ in 0..15 {
+        pool::exchange(&mut flows);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(waiting.is_running().unwrap(), "{:?}", waiting.printed());
+    flows.iter_mut().for_each(|flows| flows.close_on("be3"));
+    let waited = waiting.finish(LONG).unwrap();
+    assert_eq!(waited.status.code(), Some(0), "{}{}", waited.stdout, waited.stderr);
     assert!(end(daemon).status.success());
 }
 

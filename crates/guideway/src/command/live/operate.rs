@@ -72,13 +72,14 @@ Exit codes:
   0  it drains; with --wait: nothing lives there any more, or with --quiet no
      live flow is seen
   1  failed; with --wait also: it no longer drains, as somebody else said
-     `ready`, `maintenance` or `reset`, or removed it: flows may be there
+     `ready`, `maintenance` or `reset`: flows may be there
   2  the command line is wrong
   3  the daemon cannot be reached
   4  --timeout passed before that
 
 A daemon that ends while this waits is waited for as well, for a minute: the
-drain goes on over a restart.")]
+drain goes on over a restart. So it does where the backend is removed from the
+configuration meanwhile, until nothing is left of it.")]
 pub(crate) struct DrainArgs {
     #[command(flatten)]
     which: Which,
@@ -150,7 +151,7 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
             break;
         }
         let backend: Backend = serde_json::from_value(answer.clone()).map_err(Failure::failed)?;
-        if let Some(how) = taken_back(&backend.admin, backend.removed) {
+        if let Some(how) = taken_back(&backend.admin) {
             return Err(Failure::failed(format_args!(
                 "{}/{} no longer drains, and flows may be on it: {how} meanwhile; `guideway audit` tells by whom",
                 which.service, which.backend
@@ -180,6 +181,7 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
         std::thread::sleep(LOOK_EVERY.min(left()));
         match daemon.get_within(&path(which, ""), left()) {
             Ok(now) => (answer, away_since) = (now.value()?, None),
+            Err(Failure::NotThere(_)) => return gone(which, answer, *json, screen),
             Err(Failure::Unreachable(_))
                 if away_since.get_or_insert_with(Instant::now).elapsed() < AWAY_AT_MOST => {}
             Err(failure) => return Err(failure),
@@ -188,13 +190,25 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
     show(&answer, *json, screen)
 }
 
-/// How a backend came out of the drain that is waited for, if it did.
-fn taken_back(admin: &str, removed: bool) -> Option<String> {
-    match admin {
-        _ if removed => Some("it was removed from the configuration".to_owned()),
-        "drain" => None,
-        other => Some(format!("it was set to {other}")),
+/// How a backend came out of the drain that is waited for, if it did. One that was removed drains on.
+fn taken_back(admin: &str) -> Option<String> {
+    (admin != "drain").then(|| format!("it was set to {admin}"))
+}
+
+/// The backend was removed while its drain was waited for, and nothing is left of it.
+fn gone(which: &Which, last: Value, json: bool, screen: &mut Screen) -> Result<Outcome, Failure> {
+    if json {
+        let mut last = last;
+        (last["removed"], last["drain"]) = (json!(true), Value::Null);
+        screen.json(&last)?;
+    } else {
+        let Which { service, backend } = which;
+        writeln!(
+            screen,
+            "{service}/{backend} was removed from the configuration, and nothing is left of it"
+        )?;
     }
+    Ok(Outcome::Ok)
 }
 
 /// How far a drain is, as a line.
@@ -275,9 +289,9 @@ mod tests {
 
     #[test]
     fn a_drain_that_somebody_took_back_is_none() {
-        assert_eq!(taken_back("drain", false), None);
-        for (admin, removed) in [("ready", false), ("maintenance", false), ("drain", true)] {
-            assert!(taken_back(admin, removed).is_some(), "{admin} {removed}");
+        assert_eq!(taken_back("drain"), None);
+        for admin in ["ready", "maintenance"] {
+            assert!(taken_back(admin).is_some_and(|how| how.contains(admin)), "{admin}");
         }
     }
 }
