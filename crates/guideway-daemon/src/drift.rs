@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use guideway_control::controller::{DriftKind, Drifted};
 
 use crate::core::Core;
-use crate::forwarder::{Forwarder, Reattached};
+use crate::forwarder::{Forwarder, How, Strayed};
 use crate::journal::{Grade, Kind};
 
 /// What comparing has come to so far.
@@ -21,9 +21,10 @@ pub(crate) struct Drift {
     pub(crate) failing: BTreeMap<&'static str, String>,
 }
 
-/// The name of programs that were taken away from interfaces, and of pins.
-pub(crate) const LINK: &str = "link";
-pub(crate) const PIN: &str = "pin";
+/// The names of programs that were taken off interfaces, of pins that were removed, and of what could not be asked.
+const LINK: &str = "link";
+const PIN: &str = "pin";
+const UNKNOWN: &str = "unknown";
 
 impl Drift {
     /// When the next round is; `None` where there is none.
@@ -35,6 +36,12 @@ impl Drift {
     pub(crate) fn repairs(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let kinds = DriftKind::ALL.map(DriftKind::as_str).into_iter().chain([LINK, PIN]);
         kinds.map(|kind| (kind, self.repairs.get(kind).copied().unwrap_or(0)))
+    }
+
+    /// Everything that can fail in comparing and putting right, and whether it did at the last try.
+    pub(crate) fn failing(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        let kinds = [DriftKind::Directory.as_str(), LINK, PIN, UNKNOWN];
+        kinds.into_iter().map(|kind| (kind, self.failing.contains_key(kind)))
     }
 }
 
@@ -73,35 +80,72 @@ fn round(core: &mut Core, forwarder: &mut Forwarder) {
     }
     let error = error.map(|error| error.to_string());
     tell_once(core, DriftKind::Directory.as_str(), error);
-    let mut lost = None;
-    for Reattached { interface, result } in forwarder.reattach() {
-        match result {
-            Ok(mode) => {
-                *core.drift.repairs.entry(LINK).or_default() += 1;
-                let text =
-                    format!("the program was not at {interface} any more; it was put back in {mode} mode");
-                core.journal.note(Grade::Error, Kind::Drift, text);
+    let (mut lost, mut unpinned, mut unknown) = (None, None, None);
+    for Strayed { interface, how } in forwarder.look_after() {
+        match how {
+            How::Gone(Ok(mode)) => {
+                let text = format!(
+                    "the program was not at {interface} any more: somebody took it off, or the interface was made anew; it was \
+                     put back in {mode} mode"
+                );
+                put_right(core, LINK, 1, Grade::Error, text);
             }
-            Err(error) => {
+            How::Unpinned(Ok(())) => {
+                let text = format!(
+                    "somebody had removed the pin of the program's link at {interface}; it was made again, and packets were \
+                     forwarded all the while"
+                );
+                put_right(core, PIN, 1, Grade::Warning, text);
+            }
+            How::Gone(Err(error)) => {
                 let text = format!("the program is not at {interface} and cannot be put back: {error}");
                 lost.get_or_insert(text);
+            }
+            How::Unpinned(Err(error)) => {
+                let text = format!(
+                    "somebody removed the pin of the program's link at {interface}, and it cannot be made again: {error}; \
+                     packets are forwarded as long as this daemon lives, and no longer"
+                );
+                unpinned.get_or_insert(text);
+            }
+            How::Unknown(error) => {
+                let text = format!(
+                    "whether the program is at {interface} cannot be told, and it is left alone: {error}"
+                );
+                unknown.get_or_insert(text);
             }
         }
     }
     core.about.interfaces = forwarder.ports().to_vec();
-    core.note_refusing(forwarder.refusing(core.ways.egress()));
+    if unknown.is_none() {
+        core.note_refusing(forwarder.refusing(core.ways.egress()));
+    } else {
+        // What was known is no better now.
+        let known = |what| core.drift.failing.get(what).cloned();
+        lost = lost.or_else(|| known(LINK));
+        unpinned = unpinned.or_else(|| known(PIN));
+    }
     tell_once(core, LINK, lost);
-    let pins = match forwarder.repin() {
-        Ok(0) => None,
+    tell_once(core, UNKNOWN, unknown);
+    match forwarder.repin() {
+        Ok(0) => {}
         Ok(count) => {
-            *core.drift.repairs.entry(PIN).or_default() += u64::from(count);
             let text = format!("{count} pins of maps had been removed; they were made again");
-            core.journal.note(Grade::Warning, Kind::Drift, text);
-            None
+            put_right(core, PIN, count, Grade::Warning, text);
         }
-        Err(error) => Some(error.to_string()),
-    };
-    tell_once(core, PIN, pins);
+        Err(error) => {
+            let text = format!(
+                "pins of maps cannot be made again: {error}; packets are forwarded, and the next daemon finds no flows"
+            );
+            unpinned.get_or_insert(text);
+        }
+    }
+    tell_once(core, PIN, unpinned);
+}
+
+fn put_right(core: &mut Core, what: &'static str, count: u32, grade: Grade, text: String) {
+    *core.drift.repairs.entry(what).or_default() += u64::from(count);
+    core.journal.note(grade, Kind::Drift, text);
 }
 
 /// Notes what fails when it begins to fail or fails otherwise, and when it ends.
@@ -114,13 +158,19 @@ fn tell_once(core: &mut Core, what: &'static str, error: Option<String>) {
         }
         (Some(_), None) => {
             core.drift.failing.remove(what);
-            core.journal.note(
-                Grade::Info,
-                Kind::Drift,
-                format!("{what}: it can be compared and repaired again"),
-            );
+            core.journal.note(Grade::Info, Kind::Drift, mended(what));
         }
         _ => {}
+    }
+}
+
+/// What there is to say when something fails no more.
+fn mended(what: &'static str) -> String {
+    match what {
+        LINK => "the program is at its interfaces again".to_owned(),
+        PIN => "everything is pinned again".to_owned(),
+        UNKNOWN => "whether the program is at its interfaces can be told again".to_owned(),
+        _ => format!("{what}: it can be compared and repaired again"),
     }
 }
 

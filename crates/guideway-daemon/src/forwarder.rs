@@ -9,7 +9,7 @@ use std::sync::Arc;
 use guideway_soft::live::{LiveForwarder, StartError};
 use guideway_soft::memory::NoMemory;
 use guideway_soft::{Limits, Memory};
-use guideway_xdp::attach::{Attachment, Mode, Wish};
+use guideway_xdp::attach::{Attachment, Mode, Standing, Wish};
 use guideway_xdp::balancer::Balancer;
 use guideway_xdp::egress;
 use guideway_xdp::hold::Hold;
@@ -199,30 +199,41 @@ impl Forwarder {
         }
     }
 
-    /// Puts the kernel's program back where somebody has taken it away: at which interfaces that was tried.
-    pub(crate) fn reattach(&mut self) -> Vec<Reattached> {
+    /// Puts the kernel's program back where somebody has taken it off, and pins its link where the pin is gone: at which
+    /// interfaces not all was as it should be.
+    pub(crate) fn look_after(&mut self) -> Vec<Strayed> {
         let Held::Kernel { balancer, attachments, mode, hold, .. } = &mut self.held else {
             return Vec::new();
         };
-        let mut tried = Vec::new();
+        let mut strayed = Vec::new();
         for attachment in attachments.iter_mut() {
-            let result = match balancer.is_attached(attachment) {
-                Ok(true) => continue,
-                // Where another process holds the pins by now, they are not to be touched.
-                Ok(false) => hold
-                    .renew()
-                    .and_then(|()| balancer.reattach(attachment, *mode))
-                    .map(|()| attachment.mode.as_str()),
-                Err(error) => Err(error),
+            // Where another process holds the pins by now, they are not to be touched.
+            let how = match balancer.standing(attachment) {
+                Ok(Standing::Whole) => continue,
+                Ok(Standing::Gone) => {
+                    let put_back = hold.renew().and_then(|()| balancer.reattach(attachment, *mode));
+                    How::Gone(put_back.map(|()| attachment.mode.as_str()))
+                }
+                Ok(Standing::Unpinned) => {
+                    How::Unpinned(hold.renew().and_then(|()| balancer.repin(attachment)))
+                }
+                Err(error) => How::Unknown(error),
             };
-            tried.push(Reattached { interface: attachment.interface.clone(), result });
+            strayed.push(Strayed { interface: attachment.interface.clone(), how });
         }
-        self.ports = attachments.iter().map(port).collect();
+        let before = std::mem::replace(&mut self.ports, attachments.iter().map(port).collect());
         for port in &mut self.ports {
-            let failed = tried.iter().find(|tried| tried.interface == port.name);
-            port.lost = failed.and_then(|tried| tried.result.as_ref().err()).map(ToString::to_string);
+            let found = strayed.iter().find(|strayed| strayed.interface == port.name);
+            port.lost = match found.map(|strayed| &strayed.how) {
+                Some(How::Gone(Err(error))) => Some(error.to_string()),
+                // As it was when it could be asked last.
+                Some(How::Unknown(_)) => {
+                    before.iter().find(|known| known.name == port.name).and_then(|known| known.lost.clone())
+                }
+                _ => None,
+            };
         }
-        tried
+        strayed
     }
 
     /// Those of these interfaces that do not send what the program has for them, and why.
@@ -288,12 +299,22 @@ const JOINED: &str = "packets come joined, longer than the link takes, and fit n
      software engine nobody may join them: `ethtool -K INTERFACE gro off` here, and over a veth pair \
      `ethtool -K PEER tso off gso off` at the other end as well";
 
-/// What came of putting the program back at an interface.
+/// An interface at which not all was as it should be.
 #[derive(Debug)]
-pub(crate) struct Reattached {
+pub(crate) struct Strayed {
     pub(crate) interface: String,
-    /// In which mode, or why not.
-    pub(crate) result: Result<&'static str, guideway_xdp::Error>,
+    pub(crate) how: How,
+}
+
+/// What was not as it should be, and what came of putting it right.
+#[derive(Debug)]
+pub(crate) enum How {
+    /// The program was not there: in which mode it is back, or why not.
+    Gone(Result<&'static str, guideway_xdp::Error>),
+    /// The pin of its link was not there; packets are forwarded all the same.
+    Unpinned(Result<(), guideway_xdp::Error>),
+    /// It could not be asked, and was left alone.
+    Unknown(guideway_xdp::Error),
 }
 
 fn port(attachment: &Attachment) -> Interface {

@@ -68,6 +68,7 @@ pub(crate) struct Reading {
     interfaces: Vec<Interface>,
     drains: u64,
     repairs: Vec<(&'static str, u64)>,
+    drift_failing: Vec<(&'static str, bool)>,
     services: Vec<Outline>,
     /// What there is to say of backends beside that, in their order.
     backends: Vec<Said>,
@@ -103,6 +104,7 @@ impl Reading {
             interfaces: core.about.interfaces.clone(),
             drains: view::drains_under_way(core),
             repairs: core.drift.repairs().collect(),
+            drift_failing: core.drift.failing().collect(),
             services,
             backends,
             impossible,
@@ -261,6 +263,14 @@ impl Reading {
         );
         for (kind, count) in &self.repairs {
             page.sample("guideway_drift_repairs_total", &[("kind", kind)], count);
+        }
+        page.family(
+            "guideway_drift_failing",
+            "gauge",
+            "1 where something could not be compared or put right at the last try; unknown: whether the program is at an interface could not be asked.",
+        );
+        for (kind, failing) in &self.drift_failing {
+            page.sample("guideway_drift_failing", &[("kind", kind)], u8::from(*failing));
         }
         page.family(
             "guideway_xdp_mode",

@@ -2,19 +2,21 @@
 //! away without touching any other.
 
 use std::io;
-use std::path::PathBuf;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
 use aya::programs::ProgramError;
 use aya::programs::links::{FdLink, PinnedLink};
 use aya::programs::xdp::{XdpLink, XdpMode};
-use nix::errno::Errno;
 
 use crate::balancer::{Balancer, describe};
+use crate::descriptors;
 use crate::error::Error;
-use crate::occupant::{Occupant, occupant};
+use crate::occupant::{Occupant, attached, named, occupant, untold};
 use crate::peer::{Peer, joined_by_peer, peer};
 use crate::sever::sever;
+use crate::syscall;
 
 /// How the program runs at an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,9 +81,18 @@ enum Holder {
     /// A link that ends with this value.
     Open(#[expect(dead_code, reason = "held for its drop")] FdLink),
     /// A link that stays when the process ends.
-    Pinned(PinnedLink),
-    /// Nothing: somebody took the program away, and it could not be put back.
-    Lost,
+    Pinned(OwnedFd),
+}
+
+/// How it is with a program that was put at an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is there, and stays when the process ends.
+    Whole,
+    /// It is there, and somebody has removed the pin of its link: it would end with the process.
+    Unpinned,
+    /// It is not there: somebody took it off or put another in its place, or the interface was made anew.
+    Gone,
 }
 
 impl Balancer {
@@ -92,8 +103,7 @@ impl Balancer {
     /// [`Error::NoInterface`], [`Error::Occupied`] when a foreign program is there, [`Error::Attach`] when the driver
     /// refuses the mode, [`Error::Pin`].
     pub fn attach(&self, interface: &str, wish: Wish) -> Result<Attachment, Error> {
-        let index =
-            nix::net::if_::if_nametoindex(interface).map_err(|_| Error::NoInterface(interface.to_owned()))?;
+        let index = index_of(interface)?.ok_or_else(|| Error::NoInterface(interface.to_owned()))?;
         let attachment = |mode: Mode, fell_back, replaced, holder| Attachment {
             pin: self.pins.as_ref().map(|pins| pins.link(mode.as_str(), index)),
             interface: interface.to_owned(),
@@ -128,11 +138,19 @@ impl Balancer {
             None => Holder::Open(link),
             Some(pins) => {
                 let path = pins.link(mode.as_str(), index);
-                let failed = |error: &dyn std::error::Error| Error::Pin {
+                let failed = |error: &(dyn std::error::Error + 'static)| Error::Pin {
                     path: path.clone(),
                     reason: describe(error),
                 };
-                Holder::Pinned(link.pin(&path).map_err(|error| failed(&error))?)
+                let pinned = link.pin(&path).map_err(|error| failed(&error))?;
+                match syscall::pinned(&path) {
+                    Ok(link) => Holder::Pinned(link),
+                    Err(error) => {
+                        // Whatever fails here tells less than why.
+                        let _ = pinned.unpin();
+                        return Err(failed(&error));
+                    }
+                }
             }
         };
         Ok(attachment(mode, fell_back, false, holder))
@@ -141,77 +159,63 @@ impl Balancer {
     /// Whether the program is still where it was put, and its pin as well.
     ///
     /// # Errors
-    /// [`Error::Attach`], [`Error::Load`] when the kernel does not tell.
-    pub fn is_attached(&self, attachment: &Attachment) -> Result<bool, Error> {
+    /// [`Error::Untold`], [`Error::Load`], [`Error::Pin`] when the kernel does not tell: nothing is known then.
+    pub fn standing(&self, attachment: &Attachment) -> Result<Standing, Error> {
         let own = self.program_id()?;
-        // An interface that was made anew has another index, and one that is gone has no program. Anything else (no file
-        // descriptor left, say) tells nothing of it, and must not have the program taken off.
-        let index = match nix::net::if_::if_nametoindex(attachment.interface.as_str()) {
-            Ok(index) => Some(index),
-            Err(Errno::ENODEV) => None,
-            Err(error) => {
-                return Err(Error::Attach {
-                    interface: attachment.interface.clone(),
-                    mode: attachment.mode.as_str(),
-                    reason: format!("the kernel does not tell whether the interface is there: {error}"),
-                });
-            }
-        };
-        if index != Some(attachment.index) {
-            return Ok(false);
-        }
-        let there = occupant(&attachment.interface, attachment.index)?;
-        let pinned = self
-            .pins
-            .as_ref()
-            .is_none_or(|pins| pins.link(attachment.mode.as_str(), attachment.index).exists());
+        // An interface that was made anew has another index, and one that is gone has no program.
+        let link = named(&attachment.interface).map_err(|error| untold(&attachment.interface, &error))?;
+        let link = link.filter(|link| link.header.index == attachment.index);
+        let there = link.as_ref().and_then(attached);
         let sampling = self.sampling.load(Relaxed);
-        Ok(pinned && there.is_some_and(|occupant| occupant.id == own || sampling))
+        if !there.is_some_and(|program| program == own || sampling) {
+            return Ok(Standing::Gone);
+        }
+        let is_pinned = attachment.pin.as_deref().map_or(Ok(true), is_there)?;
+        Ok(if is_pinned { Standing::Whole } else { Standing::Unpinned })
     }
 
-    /// Puts the program back at an interface where [`Balancer::is_attached`] says that it is not.
+    /// Pins the link of an attachment again where [`Balancer::standing`] says that its pin is gone. Where that fails, the
+    /// program stays where it is, as long as this process.
+    ///
+    /// # Errors
+    /// [`Error::Exposed`], [`Error::Pin`].
+    pub fn repin(&self, attachment: &Attachment) -> Result<(), Error> {
+        let (Some(pins), Holder::Pinned(link), Some(path)) =
+            (&self.pins, &attachment.holder, &attachment.pin)
+        else {
+            return Ok(());
+        };
+        // Whoever removed the pins may have removed their directory too.
+        pins.make()?;
+        let failed = |error: io::Error| Error::Pin { path: path.clone(), reason: describe(&error) };
+        syscall::pin(link.as_fd(), path).map_err(failed)
+    }
+
+    /// Puts the program back at an interface where [`Balancer::standing`] says that it is gone. What still holds it at another
+    /// place, as at the interface by the name that it has now, is let go only when that has succeeded.
     ///
     /// # Errors
     /// As [`Balancer::attach`]; the attachment is as it was then.
     pub fn reattach(&self, attachment: &mut Attachment, wish: Wish) -> Result<(), Error> {
+        let same = index_of(&attachment.interface)? == Some(attachment.index);
         if let Some(pins) = &self.pins {
             // Whoever removed the pins may have removed their directory too.
             pins.make()?;
-            let path = pins.link(attachment.mode.as_str(), attachment.index);
-            let failed = |reason: String| Error::Pin { path: path.clone(), reason };
-            let holder = std::mem::replace(&mut attachment.holder, Holder::Lost);
-            if let (Holder::Pinned(link), false) = (holder, path.exists()) {
-                let pinned = FdLink::from(link).pin(&path).map_err(|error| failed(describe(&error)))?;
-                attachment.holder = Holder::Pinned(pinned);
-                if self.is_attached(attachment)? {
-                    return Ok(());
-                }
-            }
-            // What is pinned holds nothing any more, or a place where the interface was.
-            if path.exists() {
-                sever(&path).map_err(|error| failed(error.to_string()))?;
-            }
         }
-        let index = nix::net::if_::if_nametoindex(attachment.interface.as_str()).ok();
-        let same = index == Some(attachment.index);
         let wish = if same { Wish::Exactly(attachment.mode) } else { wish };
-        let interface = attachment.interface.clone();
-        let fell_back = attachment.fell_back.take();
-        match self.attach(&interface, wish) {
-            Ok(fresh) => {
-                let fell_back = fresh.fell_back.clone().or(fell_back.filter(|_| same));
-                *attachment = Attachment { fell_back, ..fresh };
-                Ok(())
-            }
-            Err(error) => {
-                attachment.fell_back = fell_back;
-                Err(error)
-            }
+        let fresh = self.attach(&attachment.interface, wish)?;
+        let before = std::mem::replace(attachment, fresh);
+        if same {
+            attachment.fell_back = attachment.fell_back.take().or(before.fell_back);
+        } else if let Some(path) = before.pin {
+            // It is another's place by now. One that stays is taken off by the next process, or as this one ends.
+            let _ = sever(&path);
         }
+        Ok(())
     }
 
     /// Puts this process's program in place of the one that an earlier process left at the interface.
-    fn replace(&self, interface: &str, index: u32, wish: Wish) -> Result<Option<(Mode, PinnedLink)>, Error> {
+    fn replace(&self, interface: &str, index: u32, wish: Wish) -> Result<Option<(Mode, OwnedFd)>, Error> {
         let Some(pins) = self.pins.clone() else {
             return Ok(None);
         };
@@ -229,21 +233,24 @@ impl Balancer {
             }
             // The pin stays where it is: whenever this process ends, the link lives and has a program, old or new.
             let link = XdpLink::try_from(FdLink::from(pinned)).map_err(|error| failed(describe(&error)))?;
-            let attached = self.with_program(|program| match program.attach_to_link(link) {
+            let put = self.with_program(|program| match program.attach_to_link(link) {
                 Ok(id) => {
                     drop(program.take_link(id).map_err(|error| failed(describe(&error)))?);
                     Ok(Ok(()))
                 }
                 Err(error) => Ok(Err(error)),
             })?;
-            match attached {
+            match put {
                 Ok(()) => {
-                    let link = PinnedLink::from_pin(&path).map_err(|error| failed(describe(&error)))?;
+                    let link = syscall::pinned(&path).map_err(|error| failed(describe(&error)))?;
                     return Ok(Some((mode, link)));
                 }
-                // The interface of that index is another one by now, and the link led nowhere.
-                Err(_) if occupant(interface, index)?.is_none() => {
-                    std::fs::remove_file(&path).map_err(|error| failed(error.to_string()))?;
+                // Somebody ended the link, or the interface of that index is another one by now: it leads nowhere.
+                Err(error)
+                    if descriptors::code(&error) == Some(nix::libc::ENOLINK)
+                        || occupant(interface, index)?.is_none() =>
+                {
+                    std::fs::remove_file(&path).map_err(|error| failed(describe(&error)))?;
                 }
                 Err(error) => return Err(attach_error(interface, mode, &error)),
             }
@@ -282,16 +289,30 @@ impl Attachment {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::Attach {
                 interface: self.interface,
                 mode: self.mode.as_str(),
-                reason: format!("taking the program off by the pin of its link failed: {error}"),
+                reason: format!("taking the program off by the pin of its link failed: {}", describe(&error)),
             }),
             _ => Ok(()),
         }
     }
 }
 
+/// The index of an interface, if there is one of this name.
+fn index_of(interface: &str) -> Result<Option<u32>, Error> {
+    let link = named(interface).map_err(|error| untold(interface, &error))?;
+    Ok(link.map(|link| link.header.index))
+}
+
+/// Whether there is a pin; that none can be looked at does not say that there is none.
+fn is_there(pin: &Path) -> Result<bool, Error> {
+    pin.try_exists().map_err(|error| Error::Pin {
+        path: pin.to_path_buf(),
+        reason: format!("looking at it failed: {}", describe(&error)),
+    })
+}
+
 /// What the kernel's refusal means, and what to do.
 pub(crate) fn attach_error(interface: &str, mode: Mode, error: &ProgramError) -> Error {
-    let code = error_code(error);
+    let code = descriptors::code(error);
     let remedy = match (code, mode) {
         (Some(nix::libc::EOPNOTSUPP), Mode::Native) => {
             "the driver has no XDP: ask for generic mode, or use a driver that has"
@@ -302,6 +323,7 @@ pub(crate) fn attach_error(interface: &str, mode: Mode, error: &ProgramError) ->
         }
         (Some(nix::libc::EBUSY), _) => "another program is there already",
         (Some(nix::libc::EPERM | nix::libc::EACCES), _) => "this process lacks CAP_NET_ADMIN",
+        (Some(nix::libc::EMFILE | nix::libc::ENFILE), _) => "nothing is wrong with the interface",
         _ => "see the kernel's log (`dmesg`) for what the driver says",
     };
     Error::Attach {
@@ -309,15 +331,4 @@ pub(crate) fn attach_error(interface: &str, mode: Mode, error: &ProgramError) ->
         mode: mode.as_str(),
         reason: format!("{}; {remedy}", describe(error)),
     }
-}
-
-fn error_code(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
-    let mut cause = Some(error);
-    while let Some(inner) = cause {
-        if let Some(code) = inner.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
-            return Some(code);
-        }
-        cause = inner.source();
-    }
-    None
 }

@@ -13,6 +13,7 @@ use guideway_soft::{Binding, Count, Limits, QuicBinding, Totals};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::counters::Counters;
+use crate::descriptors;
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::grace::{GRACE, Grace};
@@ -412,7 +413,7 @@ fn xdp(ebpf: &mut Ebpf) -> Result<&mut Xdp, Error> {
     program.try_into().map_err(|_| no("it is no XDP program"))
 }
 
-pub(crate) fn cannot_tell(error: &dyn std::error::Error) -> Error {
+pub(crate) fn cannot_tell(error: &(dyn std::error::Error + 'static)) -> Error {
     Error::Load { program: PROGRAM, reason: format!("the kernel does not tell of it: {}", describe(error)) }
 }
 
@@ -420,7 +421,11 @@ pub(crate) fn cannot_tell(error: &dyn std::error::Error) -> Error {
 fn pinned_entries(pins: &Pins, shape: Shape) -> Result<u32, Error> {
     let path = pins.map(shape.name);
     let other = |reason: String| Error::Layout { path: path.clone(), reason };
-    let map = MapData::from_pin(&path).map_err(|error| other(describe(&error)))?;
+    // What cannot be opened for want of a descriptor may be as it should be.
+    let map = MapData::from_pin(&path).map_err(|error| match descriptors::remedy(&error) {
+        Some(_) => Error::Pin { path: path.clone(), reason: describe(&error) },
+        None => other(describe(&error)),
+    })?;
     tables::check(shape, &map).map_err(|error| match error {
         Error::Map { reason, .. } => other(reason),
         error => error,
@@ -435,12 +440,15 @@ fn missing(shape: Shape) -> Error {
     Error::Map { map: shape.name, reason: "it is missing".into() }
 }
 
-fn wrong(shape: Shape, error: &dyn std::error::Error) -> Error {
-    Error::Map { map: shape.name, reason: describe(error) }
+fn wrong(shape: Shape, error: &(dyn std::error::Error + 'static)) -> Error {
+    match descriptors::remedy(error) {
+        Some(_) => Error::Load { program: PROGRAM, reason: format!("{}: {}", shape.name, describe(error)) },
+        None => Error::Map { map: shape.name, reason: describe(error) },
+    }
 }
 
-/// An error with its causes in one line.
-pub(crate) fn describe(error: &dyn std::error::Error) -> String {
+/// An error with its causes in one line, and what to do where descriptors are lacking.
+pub(crate) fn describe(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -449,6 +457,9 @@ pub(crate) fn describe(error: &dyn std::error::Error) -> String {
             text = format!("{text}: {inner_text}");
         }
         cause = inner.source();
+    }
+    if let Some(remedy) = descriptors::remedy(error) {
+        text = format!("{text}; {remedy}");
     }
     text
 }

@@ -141,6 +141,14 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
+    /// What is at an interface cannot be told.
+    #[error("the kernel does not tell what is at `{interface}`: {reason}")]
+    Untold {
+        /// The interface.
+        interface: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// Pins that another network namespace uses. They were not touched.
     #[error(
         "{path} holds a program (id {program}, interface index {index}) that is at no interface of this network \

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock, major, minor};
 
+use crate::balancer::describe;
 use crate::error::Error;
 use crate::pins::Pins;
 
@@ -27,7 +28,7 @@ impl Pins {
             self.make()?;
             let wrong = |error: io::Error| Error::Pin {
                 path: self.directory().to_path_buf(),
-                reason: format!("locking it failed: {error}"),
+                reason: format!("locking it failed: {}", describe(&error)),
             };
             let directory = match File::open(self.directory()) {
                 Ok(directory) => directory,

@@ -23,6 +23,7 @@
 pub mod attach;
 pub mod balancer;
 mod counters;
+mod descriptors;
 mod directory;
 pub mod egress;
 pub mod end;

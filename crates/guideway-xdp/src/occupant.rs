@@ -7,8 +7,9 @@ use aya::programs::{loaded_links, loaded_programs};
 use guideway_netlink::RouteSocket;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage, LinkXdp};
+use nix::libc::{ENODEV, IFNAMSIZ};
 
-use crate::balancer::PROGRAM;
+use crate::balancer::{PROGRAM, describe};
 use crate::error::{Error, Stranger};
 
 /// A program at an interface.
@@ -30,7 +31,7 @@ impl Occupant {
 /// The program at the interface with this index, if there is one.
 ///
 /// # Errors
-/// [`Error::Attach`] when the kernel does not answer.
+/// [`Error::Untold`] when the kernel does not answer.
 pub fn occupant(interface: &str, index: u32) -> Result<Option<Occupant>, Error> {
     let id = program_id(index).map_err(|error| untold(interface, &error))?;
     Ok(id.map(|id| Occupant { id, name: name(id) }))
@@ -39,7 +40,7 @@ pub fn occupant(interface: &str, index: u32) -> Result<Option<Occupant>, Error> 
 /// The balancers' programs at interfaces of this network namespace, whatever holds them, by interface.
 ///
 /// # Errors
-/// [`Error::Attach`] when the kernel does not answer.
+/// [`Error::Untold`] when the kernel does not answer.
 pub fn balancers() -> Result<Vec<(String, Occupant)>, Error> {
     let mut found = Vec::new();
     let interfaces = nix::net::if_::if_nameindex().map_err(|error| untold("any", &error.into()))?;
@@ -57,12 +58,8 @@ pub(crate) fn name(id: u32) -> String {
     program.and_then(|program| program.name_as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-fn untold(interface: &str, error: &io::Error) -> Error {
-    Error::Attach {
-        interface: interface.to_owned(),
-        mode: "any",
-        reason: format!("the kernel does not tell what is attached: {error}"),
-    }
+pub(crate) fn untold(interface: &str, error: &io::Error) -> Error {
+    Error::Untold { interface: interface.to_owned(), reason: describe(error) }
 }
 
 /// The id of the link that holds a program at an interface; none where it is there without one.
@@ -82,6 +79,21 @@ pub(crate) fn link(index: u32) -> io::Result<LinkMessage> {
     let mut question = LinkMessage::default();
     question.header.index = index;
     describe_link(question)
+}
+
+/// What the kernel tells of the interface of this name, if there is one. Where it cannot be asked, as without a descriptor,
+/// that is not taken for none, as by `if_nametoindex(3)`, whose error is another one then.
+pub(crate) fn named(interface: &str) -> io::Result<Option<LinkMessage>> {
+    if interface.len() >= IFNAMSIZ {
+        return Ok(None);
+    }
+    let mut question = LinkMessage::default();
+    question.attributes.push(LinkAttribute::IfName(interface.to_owned()));
+    match describe_link(question) {
+        Ok(link) => Ok(Some(link)),
+        Err(error) if error.raw_os_error() == Some(ENODEV) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The kernel's description of the interface that is asked for.

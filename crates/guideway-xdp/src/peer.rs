@@ -65,7 +65,7 @@ pub fn peer(interface: &str, index: u32) -> Result<Peer, Error> {
     let own = describe_link(question(index, None)).map_err(|error| Error::Attach {
         interface: interface.to_owned(),
         mode: "any",
-        reason: format!("the kernel does not tell what kind of interface it is: {error}"),
+        reason: format!("the kernel does not tell what kind of interface it is: {}", describe(&error)),
     })?;
     if !is_veth(&own) {
         return Ok(Peer::None);

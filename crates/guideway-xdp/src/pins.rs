@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use guideway_forward::record::LAYOUT_VERSION;
 
 use crate::attach::Mode;
+use crate::balancer::describe;
 use crate::error::Error;
 use crate::ownership;
 use crate::sever::sever;
@@ -153,7 +154,7 @@ impl Pins {
         for path in paths {
             sever(&path).map_err(|error| Error::Pin {
                 path,
-                reason: format!("taking its program off the interface failed: {error}"),
+                reason: format!("taking its program off the interface failed: {}", describe(&error)),
             })?;
             found = true;
         }

@@ -1,8 +1,9 @@
 //! `bpf(2)` where the loader has no function for it.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -13,6 +14,7 @@ use nix::libc;
 pub(crate) enum Command {
     MapCreate = 0,
     ProgLoad = 5,
+    ObjPin = 6,
     ObjGet = 7,
     InfoByFd = 15,
     ProgQuery = 16,
@@ -66,16 +68,32 @@ pub(crate) fn open<T: Attributes>(command: Command, attributes: &T) -> io::Resul
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
+/// What [`Command::ObjPin`] and [`Command::ObjGet`] are told.
+#[repr(C)]
+struct Object<'a> {
+    path: u64,
+    fd: u32,
+    flags: u32,
+    _path: PhantomData<&'a CStr>,
+}
+
+// SAFETY: the path is a string that lives as long as this.
+unsafe impl Attributes for Object<'_> {}
+
+impl<'a> Object<'a> {
+    fn new(path: &'a CStr, fd: u32) -> Self {
+        Self { path: path.as_ptr() as u64, fd, flags: 0, _path: PhantomData }
+    }
+}
+
 /// Opens what is pinned there.
 pub(crate) fn pinned(path: &Path) -> io::Result<OwnedFd> {
-    #[repr(C)]
-    struct Object {
-        path: u64,
-        fd: u32,
-        flags: u32,
-    }
-    // SAFETY: the path is a string that outlives the call below.
-    unsafe impl Attributes for Object {}
     let path = CString::new(path.as_os_str().as_bytes())?;
-    open(Command::ObjGet, &Object { path: path.as_ptr() as u64, fd: 0, flags: 0 })
+    open(Command::ObjGet, &Object::new(&path, 0))
+}
+
+/// Pins something that stays open as it is, whether that succeeds or not.
+pub(crate) fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    call(Command::ObjPin, &Object::new(&path, object.as_raw_fd().unsigned_abs())).map(drop)
 }

@@ -121,7 +121,7 @@ pub(crate) fn keep(link: FdLink, pin: Option<&Path>) -> Result<Option<FdLink>, E
     Ok(None)
 }
 
-pub(crate) fn pin_error(pin: &Path, error: &dyn std::error::Error) -> Error {
+pub(crate) fn pin_error(pin: &Path, error: &(dyn std::error::Error + 'static)) -> Error {
     Error::Pin { path: pin.to_path_buf(), reason: describe(error) }
 }
 

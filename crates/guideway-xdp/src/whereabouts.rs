@@ -11,6 +11,7 @@ use std::path::Path;
 
 use nix::libc;
 
+use crate::balancer::describe;
 use crate::error::Error;
 use crate::occupant::program_id;
 use crate::syscall::{Attributes, Command, ask, pinned};
@@ -35,7 +36,7 @@ pub(crate) enum Whereabouts {
 pub(crate) fn whereabouts(pin: &Path) -> Result<Whereabouts, Error> {
     find(pin).map_err(|error| Error::Pin {
         path: pin.to_path_buf(),
-        reason: format!("the kernel does not tell where its program is: {error}"),
+        reason: format!("the kernel does not tell where its program is: {}", describe(&error)),
     })
 }
 

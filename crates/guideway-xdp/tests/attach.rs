@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use aya::programs::links::{FdLink, PinnedLink};
 use guideway_forward::record::{LAYOUT_VERSION, Policy, ServiceId};
 use guideway_soft::Limits;
-use guideway_xdp::attach::{Mode, Wish};
+use guideway_xdp::attach::{Mode, Standing, Wish};
 use guideway_xdp::occupant::{balancers, occupant};
 use guideway_xdp::pins::Pins;
 use guideway_xdp::{Balancer, Error};
@@ -179,7 +179,75 @@ fn pins_that_another_network_namespace_uses_are_refused_and_left_alone() {
         }
         assert_eq!(there, None);
         assert_eq!(occupant("lo", LOOPBACK).unwrap().unwrap(), before);
-        assert!(first.is_attached(&attachment).unwrap());
+        assert_eq!(first.standing(&attachment).unwrap(), Standing::Whole);
+        attachment.detach().unwrap();
+        pins.remove().unwrap();
+    });
+}
+
+#[test]
+fn a_pin_that_cannot_be_made_again_leaves_the_program_where_it_is() {
+    apart(|root| {
+        let pins = Pins::new(&root).unwrap();
+        let balancer = Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap();
+        let attachment = balancer.attach("lo", Wish::Auto).unwrap();
+        let before = occupant("lo", LOOPBACK).unwrap();
+        let again = |flags| {
+            mount(None::<&str>, &root, None::<&str>, MsFlags::MS_REMOUNT | flags, None::<&str>).unwrap();
+        };
+        std::fs::remove_file(link_pin(&root)).unwrap();
+        again(MsFlags::MS_RDONLY);
+        for _ in 0..2 {
+            assert_eq!(balancer.standing(&attachment).unwrap(), Standing::Unpinned);
+            let refused = balancer.repin(&attachment).unwrap_err();
+            assert!(matches!(refused, Error::Pin { .. }), "{refused}");
+            assert_eq!(occupant("lo", LOOPBACK).unwrap(), before);
+        }
+        again(MsFlags::empty());
+        balancer.repin(&attachment).unwrap();
+        assert_eq!(balancer.standing(&attachment).unwrap(), Standing::Whole);
+        drop((attachment, balancer));
+        assert_eq!(occupant("lo", LOOPBACK).unwrap(), before, "it stays without its process");
+        pins.remove().unwrap();
+    });
+}
+
+#[test]
+fn a_program_stays_where_it_is_while_there_is_no_other_place_for_it() {
+    apart(|root| {
+        let pins = Pins::new(&root).unwrap();
+        let balancer = Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap();
+        let mut attachment = balancer.attach("lo", Wish::Auto).unwrap();
+        let before = occupant("lo", LOOPBACK).unwrap();
+        let rename = |from: &str, to: &str| {
+            let renamed = std::process::Command::new("ip").args(["link", "set", from, "name", to]).status();
+            assert!(renamed.unwrap().success());
+        };
+        rename("lo", "renamed");
+        assert_eq!(balancer.standing(&attachment).unwrap(), Standing::Gone);
+        let refused = balancer.reattach(&mut attachment, Wish::Auto).unwrap_err();
+        assert!(matches!(refused, Error::NoInterface(_)), "{refused}");
+        assert_eq!(occupant("renamed", LOOPBACK).unwrap(), before);
+        rename("renamed", "lo");
+        assert_eq!(balancer.standing(&attachment).unwrap(), Standing::Whole);
+        // Taken off by somebody, it is put back.
+        assert!(pins.take_off(LOOPBACK).unwrap());
+        assert_eq!(balancer.standing(&attachment).unwrap(), Standing::Gone);
+        balancer.reattach(&mut attachment, Wish::Auto).unwrap();
+        assert_eq!(balancer.standing(&attachment).unwrap(), Standing::Whole);
+        // Its link ended, and still pinned, it is put back as well; a foreign program is told of.
+        let aside = root.join("aside");
+        std::fs::hard_link(link_pin(&root), &aside).unwrap();
+        assert!(pins.take_off(LOOPBACK).unwrap());
+        std::fs::rename(&aside, link_pin(&root)).unwrap();
+        let foreign = Balancer::load(&LIMITS, [5, 6]).unwrap();
+        let held = foreign.attach("lo", Wish::Exactly(Mode::Generic)).unwrap();
+        let refused = balancer.reattach(&mut attachment, Wish::Auto).unwrap_err();
+        assert!(matches!(refused, Error::Occupied { .. }), "{refused}");
+        drop(held);
+        balancer.reattach(&mut attachment, Wish::Auto).unwrap();
+        assert_eq!(balancer.standing(&attachment).unwrap(), Standing::Whole);
+        assert!(attachment.fell_back.is_some(), "why it is in generic mode is known still");
         attachment.detach().unwrap();
         pins.remove().unwrap();
     });

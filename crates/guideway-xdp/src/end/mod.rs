@@ -273,7 +273,7 @@ where
     M::try_from(map).map_err(|error| map_error(name, &error))
 }
 
-pub(crate) fn map_error(map: &'static str, error: &dyn std::error::Error) -> Error {
+pub(crate) fn map_error(map: &'static str, error: &(dyn std::error::Error + 'static)) -> Error {
     Error::Map { map, reason: describe(error) }
 }
 

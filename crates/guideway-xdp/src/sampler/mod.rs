@@ -90,7 +90,7 @@ impl Balancer {
     pub fn sample(&self, interfaces: &[(u32, Mode)], rarity: u32) -> Result<Sampler, Error> {
         let failed =
             |doing: &'static str| move |error: io::Error| Error::Sample { doing, reason: error.to_string() };
-        let not = |doing: &'static str, error: &dyn std::error::Error| Error::Sample {
+        let not = |doing: &'static str, error: &(dyn std::error::Error + 'static)| Error::Sample {
             doing,
             reason: describe(error),
         };

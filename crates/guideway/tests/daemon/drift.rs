@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use aya::maps::{Array, Map, MapData};
 use guideway_testbed::kernel::pass_all;
-use guideway_testbed::{privilege, wait};
+use guideway_testbed::process::Process;
+use guideway_testbed::{Program, privilege, wait};
 use guideway_xdp::occupant::occupant;
 use guideway_xdp::pins::Pins;
 
 use crate::api::get;
-use crate::bed::{Bed, Engine, LONG, backends, config, end, said};
+use crate::bed::{Bed, Engine, LONG, backends, config, end, said, times_said};
 
 /// A pinned map of the daemon's.
 fn pinned(bed: &Bed, name: &str) -> MapData {
@@ -83,6 +84,40 @@ fn what_somebody_changes_in_the_kernel_is_put_right_and_told() {
     for text in ["4 entries of the maps", &slots, "the program was not at", "1 pins of maps"] {
         assert_eq!(told.matches(text).count(), 1, "{text}: {told}");
     }
+    assert!(end(daemon).status.success());
+}
+
+/// Lets the daemon have so many files open.
+fn limit_files(bed: &Bed, daemon: &Process, most: u32) {
+    let words = [format!("--pid={}", daemon.id()), format!("--nofile={most}:")];
+    Program::new("prlimit").args(words).succeed(&bed.network.balancers[0].namespace, LONG).unwrap();
+}
+
+#[test]
+fn a_daemon_without_descriptors_tells_which_limit_to_raise_and_leaves_its_program_alone() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("descriptors", Engine::Xdp);
+    let config = config("200ms", &backends(3, |_| ""));
+    bed.configure(&format!("[daemon]\ndrift_interval = \"1s\"\n\n{config}"));
+    let daemon = bed.run();
+    bed.serves();
+    said(&daemon, "3 backends take new flows");
+    limit_files(&bed, &daemon, 3);
+    said(&daemon, "cannot be told, and it is left alone");
+    let log = daemon.printed()[1].clone();
+    let told = log.lines().find(|line| line.contains("whether the program is at")).unwrap();
+    assert!(told.contains("Too many open files") && told.contains("LimitNOFILE="), "{told}");
+    assert_eq!(bed.answers(60).len(), 3);
+    limit_files(&bed, &daemon, 1_024);
+    said(&daemon, "whether the program is at its interfaces can be told again");
+    for text in ["the program is not at", "the program was not at", "pins"] {
+        assert_eq!(times_said(&daemon, text), 0, "{text}: {}", daemon.printed()[1]);
+    }
+    let interfaces = get(&bed, "/v1/status")["interfaces"].clone();
+    assert!(interfaces[0].get("lost").is_none() && repairs(&bed, "link") == 0, "{interfaces}");
+    assert!(bed.command("metrics").stdout.contains("guideway_drift_failing{kind=\"unknown\"} 0\n"));
     assert!(end(daemon).status.success());
 }
 

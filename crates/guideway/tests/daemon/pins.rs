@@ -12,7 +12,7 @@ use guideway_xdp::balancer::Balancer;
 use guideway_xdp::pins::Pins;
 use serde_json::Value;
 
-use crate::bed::{Bed, Engine, LONG, backends, config, end, said};
+use crate::bed::{Bed, Engine, LONG, backends, config, end, said, times_said};
 use crate::request::ask;
 
 /// A daemon by XDP with three backends that take flows.
@@ -89,7 +89,8 @@ fn a_pin_directory_that_was_removed_is_made_again_and_still_held() {
     let daemon = serving(&bed);
     fs::remove_dir_all(bed.pins()).unwrap();
     said(&daemon, "pins of maps had been removed; they were made again");
-    said(&daemon, "it was put back in generic mode");
+    said(&daemon, "somebody had removed the pin of the program's link");
+    assert_eq!(times_said(&daemon, "the program was not at"), 0, "it never was away");
     assert_eq!(bed.answers(60).len(), 3);
     assert_eq!(detach(&bed).status.code(), Some(1));
     assert!(end(daemon).status.success());

@@ -55,9 +55,11 @@ pub struct Status {
 pub struct Drift {
     /// Comparisons since the daemon started.
     pub rounds_total: u64,
-    /// What was put right: `directory`, `service`, `backend`, `slot`, `settings`, `link` or `pin`, and how many of them.
+    /// What was put right: `directory`, `service`, `backend`, `slot`, `settings`, `link` (the program at an
+    /// interface) or `pin`, and how many of them.
     pub repairs_total: BTreeMap<String, u64>,
-    /// What could not be compared or put right at the last try, and why.
+    /// What could not be compared or put right at the last try, and why: `directory`, `link` where the program is not at an
+    /// interface, `pin` where it is and a pin is not, `unknown` where that could not be asked.
     pub failing: BTreeMap<String, String>,
 }
 
