@@ -12,6 +12,7 @@ mod page;
 mod places;
 mod plan;
 mod problem;
+mod query;
 mod route;
 mod routes;
 mod serve;

@@ -6,8 +6,8 @@
 
 use std::time::Instant;
 
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request, State};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
@@ -23,6 +23,7 @@ use super::door::{Caller, Role};
 use super::intake::Taken;
 use super::model::Backend;
 use super::problem::{Kind, Refusal};
+use super::query;
 use crate::audit;
 use crate::core::Core;
 
@@ -96,7 +97,7 @@ impl<T: DeserializeOwned + Send + 'static> Part for T {}
 pub(super) trait Told: Serialize + JsonSchema + Send + 'static {}
 impl<T: Serialize + JsonSchema + Send + 'static> Told for T {}
 
-impl<P: Part, Q: Part, B: Body> FromRequest<Loop> for Asked<P, Q, B> {
+impl<P: Part, Q: Part + JsonSchema, B: Body> FromRequest<Loop> for Asked<P, Q, B> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, to_loop: &Loop) -> Result<Self, Refusal> {
@@ -105,13 +106,10 @@ impl<P: Part, Q: Part, B: Body> FromRequest<Loop> for Asked<P, Q, B> {
         let stranger = || Caller { name: "unknown".to_owned(), role: Role::Reader };
         let Caller { name: who, role } = parts.extensions.get().cloned().unwrap_or_else(stranger);
         let what = format!("{} {}", parts.method, parts.uri);
-        let bad = |text: String| Refusal::bad(text);
         let Path(path) = Path::from_request_parts(&mut parts, to_loop)
             .await
-            .map_err(|error: PathRejection| bad(error.body_text()))?;
-        let Query(query) = Query::from_request_parts(&mut parts, to_loop)
-            .await
-            .map_err(|error: QueryRejection| bad(error.body_text()))?;
+            .map_err(|error: PathRejection| Refusal::bad(error.body_text()))?;
+        let query = query::read(&parts.uri)?;
         let condition = condition(&parts.headers);
         let body = if B::WANTED {
             let asks_first = parts.headers.contains_key(header::EXPECT);
@@ -243,7 +241,7 @@ fn route<Q: JsonSchema, B: Body, T: JsonSchema>(
         path,
         summary,
         conditional,
-        query: |generator| Q::json_schema(generator).to_value(),
+        query: query::parameters::<Q>,
         answer: |generator| generator.subschema_for::<T>().to_value(),
         body: B::schema,
         handler,
