@@ -353,6 +353,29 @@ mod tests {
     }
 
     #[test]
+    fn the_status_has_what_operators_said_that_is_not_what_the_configuration_says() {
+        let mut api = Api::new().unwrap();
+        let mut say = |method: &str, of: &str, body: &str| {
+            let request = Request::builder().method(method).uri(format!("/v1/services/web/backends/{of}"));
+            let request = request.header("If-Match", "*").body(Body::from(body.to_owned())).unwrap();
+            assert_eq!(api.ask(request).status(), 200, "{of} {body}");
+            let answer = api.ask(Request::get("/v1/status").body(Body::empty()).unwrap());
+            serde_json::from_slice::<serde_json::Value>(answer.body()).unwrap()["overrides"].clone()
+        };
+        let be1 =
+            serde_json::json!({ "service": "web", "backend": "be1", "weight": 3, "configured_weight": 1 });
+        let be2 = serde_json::json!({
+            "service": "web", "backend": "be2", "admin": "drain", "configured_admin": "ready"
+        });
+        say("PUT", "be1/admin", "{\"state\": \"ready\"}");
+        assert_eq!(say("PUT", "be2/weight", "{\"weight\": 2}")["total"], 0, "both are so in the file");
+        say("PUT", "be1/weight", "{\"weight\": 3}");
+        let both = say("PUT", "be2/admin", "{\"state\": \"drain\"}");
+        assert_eq!(both, serde_json::json!({ "total": 2, "backends": [be1, be2] }));
+        assert_eq!(say("DELETE", "be1/override", "")["backends"], serde_json::json!([be2]));
+    }
+
+    #[test]
     fn a_change_that_cannot_be_kept_is_made_and_says_so() {
         let mut api = Api::new().unwrap();
         let not_kept = |api: &mut Api| {

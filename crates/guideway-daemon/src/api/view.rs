@@ -45,6 +45,7 @@ pub(crate) fn status(core: &Core) -> Status {
         config: core.about.config.clone(),
         services: services.len() as u64,
         backends: backend_counts(core, &services),
+        overrides: overrides(core),
         drains: drains_under_way(core),
         packets: PacketCounts {
             received_total: totals.received.packets,
@@ -103,6 +104,45 @@ fn admin(said: &Override, configured: Option<&config::Backend>) -> AdminState {
     })
 }
 
+/// What operators said that is not what the configuration says.
+fn overrides(core: &Core) -> Overrides {
+    let said = core.desired.overrides();
+    if said.is_empty() {
+        return Overrides::default();
+    }
+    let services = core.config.services.iter();
+    let configured: HashMap<(&str, &str), &config::Backend> = services
+        .flat_map(|service| {
+            let backends = service.backends.iter();
+            backends.map(|backend| ((service.name.as_str(), backend.name.as_str()), backend))
+        })
+        .collect();
+    let mut overrides = Overrides::default();
+    for (who, said) in said.iter() {
+        let key = (who.service.as_str(), who.backend.as_str());
+        let Some(&configured) = configured.get(&key) else { continue };
+        let configured_admin = admin(&Override::default(), Some(configured));
+        let state = said.admin.filter(|state| *state != configured_admin);
+        let weight = said.weight.filter(|weight| *weight != configured.weight);
+        if state.is_none() && weight.is_none() {
+            continue;
+        }
+        overrides.total += 1;
+        if overrides.backends.len() < OVERRIDES {
+            let word = |state: AdminState| state.as_str().to_owned();
+            overrides.backends.push(Overridden {
+                service: who.service.clone(),
+                backend: who.backend.clone(),
+                admin: state.map(word),
+                configured_admin: state.map(|_| word(configured_admin)),
+                weight,
+                configured_weight: weight.map(|_| configured.weight),
+            });
+        }
+    }
+    overrides
+}
+
 /// Where the backends are that take new flows as far as operators and the configuration go.
 pub(crate) fn ready_addresses(core: &Core) -> HashSet<IpAddr> {
     let backends = core
@@ -129,6 +169,9 @@ fn drift(core: &Core) -> Drift {
         failing: core.drift.failing.iter().map(owned).collect(),
     }
 }
+
+/// So many backends of which operators said something are told of one by one.
+const OVERRIDES: usize = 100;
 
 /// So many backends are named in a line.
 const NAMED: usize = 5;

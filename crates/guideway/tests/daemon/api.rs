@@ -226,6 +226,11 @@ fn what_operators_say_holds_over_a_kill_until_it_is_taken_back() {
     assert!(waited.stderr.contains("web/be1 no longer drains"), "{}", waited.stderr);
     let weighed = command(&bed, "weight web be3 0 --json");
     assert_eq!(serde_json::from_str::<Value>(&weighed.stdout).unwrap()["slots"], 0, "{}", weighed.stderr);
+    let status = command(&bed, "status").stdout;
+    assert!(
+        status.contains("web/be2: drain, not ready; web/be3: weight 0, not 1 (`guideway reset "),
+        "{status}"
+    );
     daemon.kill().unwrap();
     let daemon = bed.run();
     let answers = bed.answers(60);

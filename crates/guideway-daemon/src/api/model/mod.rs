@@ -19,5 +19,7 @@ pub use explanation::{Explanation, Outer, Referee, Tried};
 pub use flow::{Flow, Flows, Slot, Table};
 pub use problem::Problem;
 pub use service::{Backend, Drain, Finding, Health, NextHop, Service, SetAdmin, SetWeight};
-pub use status::{BackendCounts, ConfigStatus, Drift, FlowTable, Interface, PacketCounts, Status};
+pub use status::{
+    BackendCounts, ConfigStatus, Drift, FlowTable, Interface, Overridden, Overrides, PacketCounts, Status,
+};
 pub use trace::{Trace, Traced};

@@ -26,6 +26,9 @@ pub struct Status {
     pub services: u64,
     /// Backends of services, counted once for each service.
     pub backends: BackendCounts,
+    /// What operators said that is not what the configuration says.
+    #[serde(default)]
+    pub overrides: Overrides,
     /// Drains under way.
     pub drains: u64,
     /// Packets that came in.
@@ -48,6 +51,37 @@ pub struct Status {
     /// What is wrong now, and names whom it is about. Beside it, the last reload can have failed.
     #[serde(default)]
     pub faults: Vec<String>,
+}
+
+/// What operators said at run time and that is not what the configuration says: it holds over reloads and restarts, until
+/// `DELETE …/override` or `guideway reset` takes it back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Overrides {
+    /// Of how many backends.
+    pub total: u64,
+    /// The first hundred of them.
+    pub backends: Vec<Overridden>,
+}
+
+/// A backend that is not as the configuration says. Only what differs is there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Overridden {
+    /// Its service.
+    pub service: String,
+    /// Its name.
+    pub backend: String,
+    /// `ready`, `drain` or `maintenance`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin: Option<String>,
+    /// What the configuration says of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configured_admin: Option<String>,
+    /// Its weight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+    /// What the configuration says of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configured_weight: Option<u32>,
 }
 
 /// What somebody else changed in the forwarder, found by comparing it with what it should hold.

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use guideway_control::counted;
-use guideway_daemon::model::{Drift, Status};
+use guideway_daemon::model::{Drift, Overridden, Overrides, Status};
 use serde_json::Value;
 
 use super::again::Again;
@@ -79,6 +79,9 @@ fn show(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
     ] {
         writeln!(screen, "{what:>14}  {text}")?;
     }
+    if let Some(text) = overridden(&status.overrides) {
+        writeln!(screen, "{:>14}  {text}", "overrides")?;
+    }
     for (what, page) in [("console", &status.console), ("laboratory", &status.page)] {
         if let Some(page) = page {
             writeln!(screen, "{what:>14}  {page}")?;
@@ -100,6 +103,31 @@ fn show(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
         writeln!(screen, "{mark} {note}")?;
     }
     Ok(outcome)
+}
+
+/// So many backends that are not as the configuration says are named.
+const NAMED: usize = 5;
+
+/// What operators said that is not what the configuration says, and how it is taken back.
+fn overridden(overrides: &Overrides) -> Option<String> {
+    let said = |one: &Overridden| {
+        let Overridden { service, backend, admin, configured_admin, weight, configured_weight } = one;
+        let admin = admin.as_ref().zip(configured_admin.as_ref());
+        let admin = admin.map(|(said, configured)| format!("{said}, not {configured}"));
+        let weight = weight.zip(*configured_weight);
+        let weight = weight.map(|(said, configured)| format!("weight {said}, not {configured}"));
+        let said: Vec<String> = admin.into_iter().chain(weight).collect();
+        format!("{service}/{backend}: {}", said.join(", "))
+    };
+    let named: Vec<String> = overrides.backends.iter().take(NAMED).map(said).collect();
+    let more = overrides.total.saturating_sub(named.len() as u64);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    (overrides.total > 0).then(|| {
+        format!(
+            "{}{more} (`guideway reset SERVICE BACKEND` gives one back to the configuration)",
+            named.join("; ")
+        )
+    })
 }
 
 /// What comparing the forwarder with what it should hold has found.
@@ -148,4 +176,31 @@ pub(crate) fn metrics(args: &MetricsArgs, screen: &mut Screen) -> Result<Outcome
     let media_type = if args.openmetrics { "application/openmetrics-text" } else { "text/plain" };
     write!(screen, "{}", args.daemon.get_as("/metrics", media_type)?.text())?;
     Ok(Outcome::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_operators_said_is_told_with_what_the_configuration_says() {
+        let weight = |backend: &str| Overridden {
+            service: "web".to_owned(),
+            backend: backend.to_owned(),
+            weight: Some(5),
+            configured_weight: Some(1),
+            ..Overridden::default()
+        };
+        let both = Overridden {
+            admin: Some("drain".to_owned()),
+            configured_admin: Some("ready".to_owned()),
+            ..weight("be1")
+        };
+        let told = |total, backends| overridden(&Overrides { total, backends });
+        assert_eq!(told(0, Vec::new()), None);
+        let text = told(1, vec![both]).unwrap();
+        assert!(text.starts_with("web/be1: drain, not ready, weight 5, not 1 (`guideway reset"), "{text}");
+        let many: Vec<Overridden> = (0..100).map(|number| weight(&number.to_string())).collect();
+        assert!(told(140, many).unwrap().contains("web/4: weight 5, not 1; and 135 more ("));
+    }
 }
