@@ -196,6 +196,7 @@ impl Drains {
             // A name can leave with one address more than once.
             present.entry(key).or_default().add(one);
         }
+        self.follow_removed(&present);
         let mut events = Vec::new();
         for (key, drain) in &mut self.drains {
             let is_shown = present.contains_key(key);
@@ -232,6 +233,27 @@ impl Drains {
                 || drain.ended.is_none_or(|ended| now.saturating_duration_since(ended) < KEPT)
         });
         events
+    }
+
+    /// Has drains whose backends were removed since go on as those of removed ones: from when they began, with the deadline
+    /// that they had.
+    fn follow_removed(&mut self, present: &BTreeMap<DrainKey, Left>) {
+        let twin = |key: &DrainKey| DrainKey { removed: true, ..key.clone() };
+        let is_removed = |(key, drain): &(&DrainKey, &Drain)| {
+            let left = !key.removed && !drain.phase.is_over() && !present.contains_key(*key);
+            left && present.contains_key(&twin(key))
+        };
+        let removed: Vec<DrainKey> =
+            self.drains.iter().filter(is_removed).map(|(key, _)| key.clone()).collect();
+        for key in removed {
+            let Some(before) = self.cancel(&key) else { continue };
+            if let Some(drain) = self.drains.get_mut(&twin(&key))
+                && drain.began >= before.began
+                && !drain.phase.is_over()
+            {
+                *drain = Drain { deadline: before.deadline.or(drain.deadline), ..before };
+            }
+        }
     }
 
     /// How far a drain is; `None` when it is not known, or ended long ago.
@@ -317,6 +339,20 @@ mod tests {
 
     fn busy(live_flows: u32) -> Phase {
         Phase::Busy { live_flows, ending_flows: 0 }
+    }
+
+    #[test]
+    fn a_drain_goes_on_with_its_deadline_where_its_backend_is_removed() {
+        let (start, mut drains) = (Instant::now(), Drains::new());
+        drains.begin(key(), start, Some(start + 60 * SECOND));
+        assert_eq!(drains.observe(&[remaining(3, 20)], start + SECOND), []);
+        let removed = |live_flows| Remaining { removed: true, ..remaining(live_flows, 20) };
+        assert_eq!(drains.observe(&[removed(2)], start + 2 * SECOND), [], "it is not done by that");
+        let known: Vec<_> =
+            drains.iter().map(|(key, drain)| (key.removed, drain.phase, drain.began)).collect();
+        assert_eq!(known, [(true, busy(2), start)]);
+        let cut = DrainEvent::Cut { key: DrainKey { removed: true, ..key() }, live_flows: 1 };
+        assert_eq!(drains.observe(&[removed(1)], start + 60 * SECOND), [cut]);
     }
 
     #[test]
