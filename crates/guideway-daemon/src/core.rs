@@ -114,6 +114,8 @@ pub(crate) struct About {
     pub(crate) interfaces: Vec<Interface>,
     /// Whether the command line named them, whatever the configuration says.
     pub(crate) interfaces_are_given: bool,
+    /// The names that interfaces were given by and have no more, each with the one that it has now.
+    pub(crate) renamed: BTreeMap<String, String>,
     /// Whether it was asked to end and goes on for a while.
     pub(crate) is_ending: bool,
     /// Whether checks can go through tunnels.
@@ -340,8 +342,12 @@ impl Core {
         if asked != have {
             return Err(Refused::FlowTable { asked, have });
         }
-        let named = config.daemon.interfaces != self.config.daemon.interfaces;
-        if named && !self.about.interfaces_are_given {
+        // A configuration that has the new name of a renamed one means the same interfaces.
+        let now = |config: &Config| {
+            let names = config.daemon.interfaces.iter();
+            names.map(|name| self.about.renamed.get(name).unwrap_or(name).clone()).collect::<Vec<_>>()
+        };
+        if now(config) != now(&self.config) && !self.about.interfaces_are_given {
             return Err(Refused::Interfaces);
         }
         Ok(())

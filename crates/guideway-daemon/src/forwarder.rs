@@ -13,7 +13,7 @@ use guideway_xdp::attach::{Attachment, Mode, Standing, Wish};
 use guideway_xdp::balancer::Balancer;
 use guideway_xdp::egress;
 use guideway_xdp::hold::Hold;
-use guideway_xdp::occupant::{self, Occupant};
+use guideway_xdp::occupant::{self, Occupant, name_of};
 use guideway_xdp::pins::Pins;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -59,6 +59,17 @@ pub enum ForwarderError {
     /// An interface is not there.
     #[error("there is no interface `{0}`: `ip link` lists those that there are")]
     UnknownInterface(String),
+    /// It is not there, and the program of an earlier daemon is at one that nobody named.
+    #[error(
+        "there is no interface `{name}`. An earlier daemon's program forwards at {now}: if that is the new name of `{name}`, \
+         say it in daemon.interfaces of the configuration, or with --interface; otherwise `guideway detach` ends it"
+    )]
+    Renamed {
+        /// The name that was given.
+        name: String,
+        /// Those that the program is at.
+        now: String,
+    },
     /// The software forwarder.
     #[error(transparent)]
     Soft(#[from] StartError),
@@ -98,7 +109,13 @@ impl Loaded {
             return Err(ForwarderError::NoInterface);
         }
         let named = |name: &String| Ok((name.clone(), index(name)?));
-        let interfaces = interfaces.iter().map(named).collect::<Result<Vec<_>, ForwarderError>>()?;
+        let found = interfaces.iter().map(named).collect::<Result<Vec<_>, ForwarderError>>();
+        let interfaces = found.map_err(|error| match (error, options) {
+            (ForwarderError::UnknownInterface(name), EngineOptions::Xdp { pins, .. }) => {
+                renamed(name, interfaces, pins)
+            }
+            (error, _) => error,
+        })?;
         match options {
             EngineOptions::Soft => {
                 let memory = Arc::new(Memory::try_new(limits, random_key()?)?);
@@ -197,6 +214,26 @@ impl Forwarder {
         if let Plane::Soft(memory) = &self.plane {
             memory.set_now_seconds(since_boot());
         }
+    }
+
+    /// Takes the names that interfaces have now; those that were renamed since the last call.
+    pub(crate) fn follow_names(&mut self) -> Vec<Renamed> {
+        let mut renamed = Vec::new();
+        for port in &mut self.ports {
+            let now = match &mut self.held {
+                Held::Kernel { balancer, attachments, .. } => {
+                    let attachment = attachments.iter_mut().find(|attachment| attachment.index == port.index);
+                    // What the kernel does not tell now it tells at the next look.
+                    attachment.and_then(|at| balancer.follow_name(at).ok()?.then(|| at.interface.clone()))
+                }
+                Held::Soft { .. } => name_of(port.index).filter(|now| *now != port.name),
+            };
+            if let Some(to) = now {
+                let from = std::mem::replace(&mut port.name, to.clone());
+                renamed.push(Renamed { index: port.index, from, to });
+            }
+        }
+        renamed
     }
 
     /// Puts the kernel's program back where somebody has taken it off, and pins its link where the pin is gone: at which
@@ -299,6 +336,14 @@ const JOINED: &str = "packets come joined, longer than the link takes, and fit n
      software engine nobody may join them: `ethtool -K INTERFACE gro off` here, and over a veth pair \
      `ethtool -K PEER tso off gso off` at the other end as well";
 
+/// An interface that has another name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Renamed {
+    pub(crate) index: u32,
+    pub(crate) from: String,
+    pub(crate) to: String,
+}
+
 /// An interface at which not all was as it should be.
 #[derive(Debug)]
 pub(crate) struct Strayed {
@@ -368,9 +413,20 @@ pub struct Remains {
 pub fn remains(root: &Path) -> Result<Remains, guideway_xdp::Error> {
     let Some(pins) = Pins::find(root)? else { return Ok(Remains::default()) };
     pins.are_of_here()?;
-    let named =
-        |index: u32| (nix::net::if_::if_indextoname(index).ok().and_then(|n| n.into_string().ok()), index);
+    let named = |index: u32| (name_of(index), index);
     Ok(Remains { pinned: pins.listing()?, interfaces: pins.interfaces()?.into_iter().map(named).collect() })
+}
+
+/// What to say where an interface is not there: also where the program is that is pinned below `root`, of those that nobody
+/// named.
+fn renamed(name: String, given: &[String], root: &Path) -> ForwarderError {
+    let at = Pins::find(root).ok().flatten().and_then(|pins| pins.interfaces().ok()).unwrap_or_default();
+    let at: Vec<String> = at.into_iter().filter_map(name_of).filter(|name| !given.contains(name)).collect();
+    if at.is_empty() {
+        return ForwarderError::UnknownInterface(name);
+    }
+    let now = at.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    ForwarderError::Renamed { name, now }
 }
 
 fn index(name: &str) -> Result<u32, ForwarderError> {

@@ -2,6 +2,7 @@
 //!
 //! It is for tests and for fuzzing: [`Api::survive`] makes a request of any bytes and looks at what comes back.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -147,6 +148,7 @@ pub(crate) fn core(text: &str, now: Instant) -> Result<Core, String> {
         taken_at: started_at,
         engine: "soft",
         interfaces: Vec::new(),
+        renamed: BTreeMap::new(),
         tunnel_probes: false,
         config: ConfigStatus {
             source: "<built in>".to_owned(),

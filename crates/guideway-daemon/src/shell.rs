@@ -49,6 +49,9 @@ const WORK_TOGETHER: Duration = Duration::from_millis(5);
 /// After netlink failed it is tried again so much later.
 const NETLINK_REST: Duration = Duration::from_secs(1);
 
+/// From one look at the names of interfaces to the next.
+const NAMES_EVERY: Duration = Duration::from_secs(1);
+
 /// The first checks are awaited so long at most before the daemon says that it is ready.
 const FIRST_CHECKS: Duration = Duration::from_secs(3);
 
@@ -108,6 +111,8 @@ pub(crate) struct Shell<'a> {
     /// Files that are being read; what comes of the first is taken first.
     readings: VecDeque<Reading>,
     manager: Manager,
+    /// When the names of interfaces are looked at next.
+    names_due: Instant,
     /// When it ends, after it was asked to.
     ends_at: Option<Instant>,
     work: mpsc::Receiver<Work>,
@@ -141,10 +146,10 @@ impl<'a> Shell<'a> {
         let signals = Signals::new()?;
         let Started { mut core, forwarder, probes, mut store, source, kept, taken_over, mut patience } =
             start::start(options)?;
-        let tunnel_device = probes.as_ref().map(|probes| probes.interface().to_owned());
+        let tunnel_device = probes.as_ref().and_then(TunnelProbes::index);
         // What was begun until now may have taken long.
         core.heartbeat.beat(Instant::now());
-        let open = || -> Result<_, RunError> {
+        let mut open = || -> Result<_, RunError> {
             let _inside = threads.enter();
             let listening = Listeners::open(&options.api, core.heartbeat.pulse(), &mut patience)?;
             let defaults = ProbeOptions::default();
@@ -197,6 +202,7 @@ impl<'a> Shell<'a> {
             taken: 0,
             readings: VecDeque::new(),
             manager: Manager::default(),
+            names_due: Instant::now(),
             ends_at: None,
             work,
             _listeners: listeners,
@@ -226,6 +232,7 @@ impl<'a> Shell<'a> {
                 let refusing = self.forwarder.refusing(self.core.ways.egress());
                 self.core.note_refusing(refusing);
             }
+            self.follow_names(now);
             for round in self.core.rounds(now) {
                 self.driver.start(round);
             }
@@ -407,12 +414,29 @@ impl<'a> Shell<'a> {
         }
     }
 
+    /// Has people, who go by names, know those that interfaces have now; packets and probes go by indices.
+    fn follow_names(&mut self, now: Instant) {
+        if now < self.names_due {
+            return;
+        }
+        self.names_due = now + NAMES_EVERY;
+        for renamed in self.forwarder.follow_names() {
+            if let Some(probes) = &mut self.probes {
+                probes.rename(&renamed);
+            }
+            self.core.note_renamed(renamed);
+        }
+    }
+
     /// Has probes wrapped again where their interface was made anew.
     fn follow_probe_interface(&mut self) {
         let Some(probes) = &mut self.probes else { return };
         let (grade, text) = match probes.follow_interface() {
             Ok(false) => return,
-            Ok(true) => (Grade::Warning, "was made anew; probes go through tunnels there again".to_owned()),
+            Ok(true) => {
+                probes.index().into_iter().for_each(|index| self.driver.leave_by(index));
+                (Grade::Warning, "was made anew; probes go through tunnels there again".to_owned())
+            }
             Err(error) => {
                 (Grade::Error, format!("was made anew, and probes cannot be wrapped there: {error}"))
             }

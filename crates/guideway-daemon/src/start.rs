@@ -1,5 +1,6 @@
 //! From the command line to a core with a forwarder: reading what was left by an earlier daemon.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
@@ -156,6 +157,7 @@ fn about(
         engine: plane.name(),
         interfaces: Vec::new(),
         interfaces_are_given: false,
+        renamed: BTreeMap::new(),
         is_ending: false,
         config: ConfigStatus {
             source: source.name().to_owned(),

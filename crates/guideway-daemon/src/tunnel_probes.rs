@@ -9,6 +9,8 @@ use guideway_forward::record::BackendSpec;
 use guideway_xdp::prober::Prober;
 use nix::net::if_::if_nametoindex;
 
+use crate::forwarder::Renamed;
+
 /// Virtual addresses that probes can go to at most: services are asked at one address of each family.
 const MAX_VIPS: u32 = 1 << 15;
 
@@ -43,6 +45,18 @@ impl TunnelProbes {
     /// The interface that probes leave by.
     pub(crate) fn interface(&self) -> &str {
         &self.interface
+    }
+
+    /// Its index.
+    pub(crate) fn index(&self) -> Option<u32> {
+        self.index
+    }
+
+    /// Takes the new name of an interface, if it is this one; the program stays there.
+    pub(crate) fn rename(&mut self, renamed: &Renamed) {
+        if self.index == Some(renamed.index) {
+            self.interface.clone_from(&renamed.to);
+        }
     }
 
     /// Puts the program at its interface again, where that was taken away and made anew; whether it had to.

@@ -13,7 +13,7 @@ use aya::programs::xdp::{XdpLink, XdpMode};
 use crate::balancer::{Balancer, describe};
 use crate::descriptors;
 use crate::error::Error;
-use crate::occupant::{Occupant, attached, named, occupant, untold};
+use crate::occupant::{Occupant, name_of, named, occupant, program_id, untold};
 use crate::peer::{Peer, joined_by_peer, peer};
 use crate::sever::sever;
 use crate::syscall;
@@ -156,22 +156,39 @@ impl Balancer {
         Ok(attachment(mode, fell_back, false, holder))
     }
 
-    /// Whether the program is still where it was put, and its pin as well.
+    /// Whether the program is still where it was put, whatever the interface is named now, and its pin as well.
     ///
     /// # Errors
     /// [`Error::Untold`], [`Error::Load`], [`Error::Pin`] when the kernel does not tell: nothing is known then.
     pub fn standing(&self, attachment: &Attachment) -> Result<Standing, Error> {
         let own = self.program_id()?;
-        // An interface that was made anew has another index, and one that is gone has no program.
-        let link = named(&attachment.interface).map_err(|error| untold(&attachment.interface, &error))?;
-        let link = link.filter(|link| link.header.index == attachment.index);
-        let there = link.as_ref().and_then(attached);
+        // An interface that was made anew has another index, and one that is gone has none; a name can be given to another.
+        let there = match program_id(attachment.index) {
+            Ok(there) => there,
+            Err(error) if error.raw_os_error() == Some(nix::libc::ENODEV) => None,
+            Err(error) => return Err(untold(&attachment.interface, &error)),
+        };
         let sampling = self.sampling.load(Relaxed);
         if !there.is_some_and(|program| program == own || sampling) {
             return Ok(Standing::Gone);
         }
         let is_pinned = attachment.pin.as_deref().map_or(Ok(true), is_there)?;
         Ok(if is_pinned { Standing::Whole } else { Standing::Unpinned })
+    }
+
+    /// Takes the name that the interface has now; whether somebody has renamed it.
+    ///
+    /// # Errors
+    /// As [`Balancer::standing`].
+    pub fn follow_name(&self, attachment: &mut Attachment) -> Result<bool, Error> {
+        match name_of(attachment.index).filter(|name| *name != attachment.interface) {
+            // Without the program it may be another one, which came to the index after this one went.
+            Some(name) if self.standing(attachment)? != Standing::Gone => {
+                attachment.interface = name;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Pins the link of an attachment again where [`Balancer::standing`] says that its pin is gone. Where that fails, the
@@ -192,7 +209,7 @@ impl Balancer {
     }
 
     /// Puts the program back at an interface where [`Balancer::standing`] says that it is gone. What still holds it at another
-    /// place, as at the interface by the name that it has now, is let go only when that has succeeded.
+    /// place is let go only when that has succeeded.
     ///
     /// # Errors
     /// As [`Balancer::attach`]; the attachment is as it was then.

@@ -58,6 +58,12 @@ pub(crate) fn name(id: u32) -> String {
     program.and_then(|program| program.name_as_str().map(str::to_owned)).unwrap_or_default()
 }
 
+/// The name of the interface with this index, while there is one.
+pub fn name_of(index: u32) -> Option<String> {
+    let name = nix::net::if_::if_indextoname(index).ok()?;
+    name.into_string().ok().filter(|name| !name.is_empty())
+}
+
 pub(crate) fn untold(interface: &str, error: &io::Error) -> Error {
     Error::Untold { interface: interface.to_owned(), reason: describe(error) }
 }

@@ -2,6 +2,7 @@
 //! `GUIDEWAY_REQUIRE_PRIVILEGES` is set.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use aya::programs::links::{FdLink, PinnedLink};
@@ -129,6 +130,39 @@ fn a_program_is_taken_off_although_another_process_holds_its_link() {
 }
 
 #[test]
+fn a_renamed_interface_keeps_its_program_whoever_has_its_old_name() {
+    apart(|root| {
+        ip("link add xr-a type veth peer name xr-b");
+        let pins = Pins::new(&root).unwrap();
+        let balancer = Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap();
+        let mut attachment = balancer.attach("xr-a", Wish::Exactly(Mode::Generic)).unwrap();
+        assert!(!balancer.follow_name(&mut attachment).unwrap());
+        ip("link set dev xr-a name xr-c");
+        assert_eq!(balancer.standing(&attachment).unwrap(), Standing::Whole);
+        ip("link set dev xr-b name xr-a");
+        assert_eq!(balancer.standing(&attachment).unwrap(), Standing::Whole);
+        assert!(balancer.follow_name(&mut attachment).unwrap());
+        assert_eq!(attachment.interface, "xr-c");
+        assert!(!balancer.follow_name(&mut attachment).unwrap());
+
+        // One that is made anew has another index, and one without the program may be any.
+        pins.take_off(attachment.index).unwrap();
+        assert_eq!(balancer.standing(&attachment).unwrap(), Standing::Gone);
+        ip("link set dev xr-c name xr-d");
+        assert!(!balancer.follow_name(&mut attachment).unwrap());
+        ip("link del dev xr-d");
+        assert_eq!(balancer.standing(&attachment).unwrap(), Standing::Gone);
+        pins.remove().unwrap();
+    });
+}
+
+/// Runs `ip` in this thread's namespace.
+fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
+    assert!(status.success(), "ip {arguments}");
+}
+
+#[test]
 fn a_clock_that_somebody_has_stopped_runs_again() {
     apart(|root| {
         let pins = Pins::new(&root).unwrap();
@@ -219,12 +253,9 @@ fn a_program_stays_where_it_is_while_there_is_no_other_place_for_it() {
         let balancer = Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap();
         let mut attachment = balancer.attach("lo", Wish::Auto).unwrap();
         let before = occupant("lo", LOOPBACK).unwrap();
-        let rename = |from: &str, to: &str| {
-            let renamed = std::process::Command::new("ip").args(["link", "set", from, "name", to]).status();
-            assert!(renamed.unwrap().success());
-        };
+        let rename = |from: &str, to: &str| ip(&format!("link set {from} name {to}"));
         rename("lo", "renamed");
-        assert_eq!(balancer.standing(&attachment).unwrap(), Standing::Gone);
+        assert_eq!(balancer.standing(&attachment).unwrap(), Standing::Whole);
         let refused = balancer.reattach(&mut attachment, Wish::Auto).unwrap_err();
         assert!(matches!(refused, Error::NoInterface(_)), "{refused}");
         assert_eq!(occupant("renamed", LOOPBACK).unwrap(), before);

@@ -183,7 +183,8 @@ fn asides(core: &Core) -> Vec<String> {
         let Interface { name, mode, .. } = port;
         format!("{name} runs in {mode} mode, not in native; `guideway doctor {name}` tells more")
     };
-    fell_back.map(note).chain(core.narrow_links()).collect()
+    let renamed = core.renamed_texts().map(|(_, text)| text);
+    fell_back.map(note).chain(renamed).chain(core.narrow_links()).collect()
 }
 
 /// A backend that is wanted and fails its checks.

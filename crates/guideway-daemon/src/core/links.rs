@@ -11,6 +11,7 @@ use guideway_control::health::{Answer, Fault};
 
 use super::Core;
 use crate::api::model::Interface;
+use crate::forwarder::Renamed;
 use crate::journal::{Grade, Kind};
 
 /// What was asked while all interfaces were down may be answered so much later, and neighbours are found anew then.
@@ -63,6 +64,42 @@ impl Core {
     }
 }
 
+impl Core {
+    /// Takes an interface's new name, and tells that it has one: who starts the daemon anew has to say it.
+    pub(crate) fn note_renamed(&mut self, Renamed { index, from, to }: Renamed) {
+        for port in self.about.interfaces.iter_mut().filter(|port| port.index == index) {
+            port.name.clone_from(&to);
+        }
+        if self.down.remove(&from) {
+            self.down.insert(to.clone());
+        }
+        self.links.entry(index).and_modify(|name| name.clone_from(&to));
+        let renamed = &mut self.about.renamed;
+        renamed.values_mut().filter(|now| **now == from).for_each(|now| now.clone_from(&to));
+        renamed.insert(from.clone(), to.clone());
+        // One that has its old name back.
+        renamed.remove(&to);
+        let (grade, text) = match self.renamed_texts().find(|(now, _)| *now == to) {
+            Some((_, text)) => (Grade::Warning, text),
+            None => (Grade::Info, format!("the interface {from} is named {to} now")),
+        };
+        self.journal.note(grade, Kind::Daemon, text);
+    }
+
+    /// Of each interface that was asked for by a name that it has no more: the present one, and what to do.
+    pub(crate) fn renamed_texts(&self) -> impl Iterator<Item = (&str, String)> {
+        let (given, configured) = (self.about.interfaces_are_given, &self.config.daemon.interfaces);
+        let asked_for = self.about.renamed.iter().filter(move |(from, _)| given || configured.contains(from));
+        asked_for.map(move |(from, to)| {
+            let place = if given { "--interface" } else { "daemon.interfaces of the configuration" };
+            let text = format!(
+                "the interface {from} is named {to} now: packets go on, but a restart looks for {from}; say {to} in {place}"
+            );
+            (to.as_str(), text)
+        })
+    }
+}
+
 /// What is wrong with an interface that is down.
 pub(crate) fn is_down_text(port: &Interface) -> String {
     format!("{} is down, gone or without a carrier: no packet comes by it", port.name)
@@ -70,10 +107,12 @@ pub(crate) fn is_down_text(port: &Interface) -> String {
 
 #[cfg(test)]
 mod tests {
+    use guideway_control::config::{self, Source};
     use guideway_control::health::{LegResult, Passed, Verdict};
 
     use super::*;
     use crate::api::view;
+    use crate::core::Refused;
     use crate::in_process::{self, CHECK, CONFIG};
     use crate::metrics::{Format, Reading};
 
@@ -115,6 +154,40 @@ mod tests {
         assert_eq!(metric(&core, "eth1"), "1");
         let told: Vec<_> = core.journal.since(before).map(|event| event.text.as_str()).collect();
         assert_eq!(told, [text, "eth1 is up again"]);
+    }
+
+    #[test]
+    fn a_new_name_is_told_where_it_has_to_be_said_and_a_configuration_that_says_it_is_taken() {
+        let now = Instant::now();
+        let named = |name: &str| format!("[daemon]\ninterfaces = [\"{name}\"]\n{CONFIG}");
+        let parse = |name: &str| config::parse(&Source::new("test", named(name))).unwrap();
+        let mut core = in_process::core(&named("eth0"), now).unwrap();
+        core.about.interfaces_are_given = false;
+        core.about.interfaces = vec![port("eth0", 2)];
+        let rename = |core: &mut Core, from: &str, to: &str| {
+            core.note_renamed(Renamed { index: 2, from: from.to_owned(), to: to.to_owned() });
+        };
+        let notes = |core: &Core| view::status(core).notes;
+        let text = |to: &str| {
+            format!(
+                "the interface eth0 is named {to} now: packets go on, but a restart looks for eth0; say {to} in \
+                 daemon.interfaces of the configuration"
+            )
+        };
+        core.note_links(now, |_| true);
+        rename(&mut core, "eth0", "wan0");
+        assert_eq!(notes(&core)[0], text("wan0"));
+        core.note_links(now, |_| false);
+        assert_eq!(core.journal.last().unwrap().text, "wan0 is up again");
+        rename(&mut core, "wan0", "wan1");
+        assert_eq!(notes(&core), [text("wan1")]);
+
+        assert_eq!(core.reconfigure(parse("eth1"), now), Err(Refused::Interfaces));
+        core.reconfigure(parse("wan1"), now).unwrap();
+        assert_eq!(notes(&core), Vec::<String>::new());
+        core.reconfigure(parse("eth0"), now).unwrap();
+        rename(&mut core, "wan1", "eth0");
+        assert_eq!(notes(&core), Vec::<String>::new());
     }
 
     /// Lets so many seconds pass, in which these links are down and every check gets this answer.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use guideway_control::counted;
 use guideway_forward::record::NextHop;
+use guideway_xdp::occupant::name_of;
 
 use super::Core;
 use crate::api::view;
@@ -37,9 +38,7 @@ impl Core {
         self.egress_stale = true;
         self.desired.set_next_hops(&mut self.controller, changes);
         for (_, way) in changes.iter().filter(|(_, way)| way.interface != 0) {
-            let name = nix::net::if_::if_indextoname(way.interface).ok();
-            let name = name.and_then(|name| name.into_string().ok()).filter(|name| !name.is_empty());
-            self.links.extend(name.map(|name| (way.interface, name)));
+            self.links.extend(name_of(way.interface).map(|name| (way.interface, name)));
         }
         if changes.len() > TOLD {
             let unresolved = changes.iter().filter(|(_, next_hop)| next_hop.neighbour == [0; 6]).count();

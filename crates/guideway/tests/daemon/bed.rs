@@ -151,10 +151,15 @@ impl Bed {
         layout.map_or_else(|| self.pins.clone(), |layout| layout.path()).join(name)
     }
 
+    /// Starts the daemon at the interfaces of its configuration.
+    pub(crate) fn start_where_configured(&self) -> Process {
+        let daemon = Program::new(env!("CARGO_BIN_EXE_guideway")).args(self.arguments_alone());
+        daemon.start(&self.network.balancers[0].namespace).unwrap()
+    }
+
     /// Starts the daemon at the interfaces of its configuration and waits until it is ready.
     pub(crate) fn run_where_configured(&self) -> Process {
-        let daemon = Program::new(env!("CARGO_BIN_EXE_guideway")).args(self.arguments_alone());
-        let daemon = daemon.start(&self.network.balancers[0].namespace).unwrap();
+        let daemon = self.start_where_configured();
         said(&daemon, "ready: ");
         daemon
     }

@@ -16,6 +16,7 @@ mod page;
 mod pins;
 mod pool;
 mod reload;
+mod rename;
 mod request;
 mod sizes;
 mod trace;

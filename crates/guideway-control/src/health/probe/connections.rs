@@ -160,7 +160,7 @@ impl Connections {
         let local = || Fault::Local { said: "the round is not under way any more".to_owned() };
         let Asked { check, legs, .. } = self.asked.get(round).ok_or_else(local)?;
         let permit = self.shared.permit()?;
-        let transport = super::transport(check, &legs[leg], &self.shared.options)?;
+        let transport = super::transport(check, &legs[leg], self.shared.tunnel_device())?;
         let kind = transport.kind();
         let idle = self.idle.get_mut(&kind).and_then(Vec::pop);
         let is_known = idle.as_ref().is_some_and(|line| line.is_known);

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 
 use tokio::runtime;
@@ -18,8 +19,8 @@ use crate::health::round::{Answer, Fault, Leg, LegResult, Round};
 /// How checks are asked.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The interface that tunnel probes leave by, where routes do not say so.
-    pub tunnel_device: Option<String>,
+    /// The index of the interface that tunnel probes leave by, where routes do not say so; its name may change.
+    pub tunnel_device: Option<u32>,
     /// How many legs may be asked at a time: each holds a socket or a program.
     pub most_at_once: usize,
 }
@@ -45,6 +46,8 @@ pub struct Driver {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) options: Options,
+    /// That of the options, or the one that took its place; 0 is none.
+    tunnel_device: AtomicU32,
     tls: TlsConfigs,
     permits: Arc<Semaphore>,
 }
@@ -68,7 +71,8 @@ impl Driver {
     /// [`SetUpError`].
     pub fn new(options: Options) -> Result<(Self, Answers), SetUpError> {
         let permits = Arc::new(Semaphore::new(options.most_at_once.min(Semaphore::MAX_PERMITS)));
-        let shared = Arc::new(Shared { options, tls: TlsConfigs::new()?, permits });
+        let tunnel_device = AtomicU32::new(options.tunnel_device.unwrap_or(0));
+        let shared = Arc::new(Shared { options, tunnel_device, tls: TlsConfigs::new()?, permits });
         let (answers, receiver) = answers::channel();
         let (connections, rounds) = mpsc::unbounded_channel();
         spawn_connections(Arc::clone(&shared), answers.clone(), rounds)?;
@@ -92,6 +96,11 @@ impl Driver {
             answers.tell_now();
         };
         self.tasks.spawn_on(asking, &self.runtime);
+    }
+
+    /// Has tunnel probes leave by the interface with this index from now on: the one of before may have been made anew.
+    pub fn leave_by(&self, device: u32) {
+        self.shared.tunnel_device.store(device, Relaxed);
     }
 
     /// Legs that are being asked.
@@ -118,6 +127,11 @@ fn spawn_connections(
 }
 
 impl Shared {
+    /// The index of the interface that tunnel probes leave by, where routes do not say so.
+    pub(super) fn tunnel_device(&self) -> Option<u32> {
+        Some(self.tunnel_device.load(Relaxed)).filter(|device| *device != 0)
+    }
+
     /// Leave to ask a leg, as long as it is held.
     pub(super) fn permit(&self) -> Result<OwnedSemaphorePermit, Fault> {
         Arc::clone(&self.permits).try_acquire_owned().map_err(|_| {
@@ -149,5 +163,5 @@ async fn ask(shared: &Arc<Shared>, round: &Round) -> Answer {
 
 async fn ask_one(shared: &Shared, check: &Check, leg: &Leg) -> LegResult {
     let _permit = shared.permit()?;
-    super::ask(check, leg, &shared.options, &shared.tls).await
+    super::ask(check, leg, shared.tunnel_device(), &shared.tls).await
 }

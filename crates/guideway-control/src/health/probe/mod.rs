@@ -30,10 +30,11 @@ use tls::TlsConfigs;
 use transport::{Lack, Transport};
 
 /// Asks one way, and takes no longer than the check allows.
-async fn ask(check: &Check, leg: &Leg, options: &Options, tls: &TlsConfigs) -> LegResult {
+async fn ask(check: &Check, leg: &Leg, tunnel_device: Option<u32>, tls: &TlsConfigs) -> LegResult {
     let progress = Progress::default();
     let began = Instant::now();
-    let asked = tokio::time::timeout(check.timeout, ask_patiently(check, leg, options, tls, &progress)).await;
+    let asked = ask_patiently(check, leg, tunnel_device, tls, &progress);
+    let asked = tokio::time::timeout(check.timeout, asked).await;
     let result =
         asked.unwrap_or_else(|_| Err(Fault::TimedOut { limit: check.timeout, stage: progress.stage() }));
     explained(check, leg, result.map(|()| Passed { took: began.elapsed() }))
@@ -70,14 +71,14 @@ fn lacking_here(check: &Check, leg: &Leg, fault: &Fault) -> Option<Fault> {
 async fn ask_patiently(
     check: &Check,
     leg: &Leg,
-    options: &Options,
+    tunnel_device: Option<u32>,
     tls: &TlsConfigs,
     progress: &Progress,
 ) -> Result<(), Fault> {
     if let Probe::Exec { command } = &check.probe {
         return exec::ask(command, check, progress).await;
     }
-    let transport = transport(check, leg, options)?;
+    let transport = transport(check, leg, tunnel_device)?;
     match &check.probe {
         Probe::Tcp => transport.connect(progress).await.map(|stream| Transport::abandon(&stream)),
         Probe::Udp { send, expect } => {
@@ -105,14 +106,13 @@ async fn ask_patiently(
 }
 
 /// Where a leg's packets go, and how they are marked.
-fn transport<'a>(check: &Check, leg: &Leg, options: &'a Options) -> Result<Transport<'a>, Fault> {
+fn transport(check: &Check, leg: &Leg, device: Option<u32>) -> Result<Transport, Fault> {
     let local = |said: &str| Fault::Local { said: said.to_owned() };
     let port = check.port.ok_or_else(|| local("the check has no port"))?;
     Ok(match leg.way {
         Way::Direct => Transport { target: SocketAddr::new(check.address, port), mark: None, device: None },
         Way::Tunnel { vip, .. } => {
             let mark = leg.mark.ok_or_else(|| local("no socket mark is left to name its tunnel"))?;
-            let device = options.tunnel_device.as_deref();
             Transport { target: SocketAddr::new(vip, port), mark: Some(mark), device }
         }
     })

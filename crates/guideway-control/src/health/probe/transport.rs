@@ -1,10 +1,12 @@
 //! Sockets of probes: where they go, which mark they carry, by which device they leave.
 
+use std::io;
 use std::io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkUnreachable};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use nix::net::if_::if_indextoname;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
@@ -38,10 +40,11 @@ pub(super) fn lack(address: IpAddr) -> Option<Lack> {
 
 /// The way of one leg's packets.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Transport<'a> {
+pub(super) struct Transport {
     pub(super) target: SocketAddr,
     pub(super) mark: Option<u32>,
-    pub(super) device: Option<&'a str>,
+    /// The index of the interface that they leave by.
+    pub(super) device: Option<u32>,
 }
 
 /// What a socket is made for; those of one kind can stand in for one another.
@@ -51,7 +54,7 @@ pub(super) struct Kind {
     is_marked: bool,
 }
 
-impl Transport<'_> {
+impl Transport {
     /// What kind of socket it takes.
     pub(super) fn kind(&self) -> Kind {
         Kind { is_v6: self.target.is_ipv6(), is_marked: self.mark.is_some() }
@@ -113,9 +116,11 @@ impl Transport<'_> {
         let socket = Socket::new(domain, kind.nonblocking().cloexec(), Some(protocol)).map_err(failed)?;
         let socket = self.marked(socket)?;
         if let Some(device) = self.device {
-            socket
-                .bind_device(Some(device.as_bytes()))
-                .map_err(|error| Fault::Local { said: format!("interface {device}: {}", words(&error)) })?;
+            // The kernel takes a name, and remembers the index.
+            let bound = if_indextoname(device)
+                .map_err(io::Error::from)
+                .and_then(|name| socket.bind_device(Some(name.as_bytes())));
+            bound.map_err(|error| Fault::Local { said: format!("interface {device}: {}", words(&error)) })?;
         }
         Ok(socket)
     }

@@ -5,7 +5,7 @@ use super::transport::Transport;
 use crate::health::round::{Fault, Stage};
 
 pub(super) async fn ask(
-    transport: &Transport<'_>,
+    transport: &Transport,
     send: &[u8],
     expect: Option<&str>,
     progress: &Progress,
