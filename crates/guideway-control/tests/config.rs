@@ -152,6 +152,34 @@ fn the_range_of_varying_outer_sources_is_the_balancers_alone() {
 }
 
 #[test]
+fn virtual_addresses_that_no_client_can_reach_or_that_are_the_tunnels_own_are_refused() {
+    let vip = |vip: &str| file("", "").replace("192.0.2.10", vip);
+    for (written, shown) in [
+        ("127.0.0.1", "127.0.0.1"),
+        ("255.255.255.255", "255.255.255.255"),
+        ("fe80::10", "fe80::10"),
+        ("fe80::/64", "fe80::/64"),
+    ] {
+        let (line, message, help) = only_problem(&vip(written));
+        assert_eq!((line, message), (6, format!("`{shown}` cannot be a virtual address")));
+        assert!(help.starts_with("give a "), "{help}");
+    }
+    assert_eq!(only_problem(&vip("::ffff:192.0.2.10")).2, "write `192.0.2.10`");
+    let (line, message, help) = only_problem(&vip("10.0.0.254"));
+    let own = "`10.0.0.254` is the tunnels' own source, and cannot be a virtual address as well";
+    assert_eq!((line, message.as_str()), (6, own));
+    assert!(help.contains("set `source_v4` of `[underlay]`"), "{help}");
+    let (_, message, _) = only_problem(&vip("10.0.0.128/25"));
+    assert!(message.starts_with("`10.0.0.128/25` holds `10.0.0.254`, the tunnels' own source"), "{message}");
+    // Where sources vary, one problem is enough.
+    let text = vip("10.0.0.254").replace("10.0.0.1", "10.9.0.1");
+    assert_eq!(only_problem(&text.replace("protocol", "outer_source = \"entropy\"\nprotocol")).1, own);
+    // What could not be read is none.
+    let unread = problems(&vip("0.0.0.0/9").replace("10.0.0.254", "10.0.0"));
+    assert_eq!(unread.iter().map(|(line, ..)| *line).collect::<Vec<_>>(), [2, 6]);
+}
+
+#[test]
 fn the_port_of_gue_is_refused_only_where_the_tunnel_is_gue() {
     let on_port = |port: &str, service: &str| {
         file(service, "").replace("port = 80", &format!("port = {port}")).replace("\"tcp\"", "\"udp\"")

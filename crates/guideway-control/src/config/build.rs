@@ -299,7 +299,7 @@ impl Listeners {
 }
 
 /// An address as it was written: without a prefix length that says nothing.
-fn shown(vip: &IpNet) -> String {
+pub(super) fn shown(vip: &IpNet) -> String {
     if vip.prefix_len() == vip.max_prefix_len() { vip.addr().to_string() } else { vip.to_string() }
 }
 

@@ -1,11 +1,13 @@
 //! One service: its own settings over the defaults, checked against its address, protocol and backends.
 
 use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use guideway_hash::TableSize;
 use ipnet::IpNet;
 
+use super::build::shown;
 use super::build_health;
 use super::build_tunnel::TunnelCheck;
 use super::model::{Backend, MAX_BACKENDS, Ports, Quic, Service, Underlay};
@@ -149,11 +151,35 @@ impl ServiceBuilder<'_> {
         for vip in written {
             let address = vip.value.0.addr();
             let whole_family = vip.value.0.prefix_len() == 0;
-            if whole_family || address.is_unspecified() || address.is_multicast() || address.is_loopback() {
+            let broadcast = address == Ipv4Addr::BROADCAST;
+            let refused = Problem::new(
+                vip.span.clone(),
+                format!("`{}` cannot be a virtual address", shown(&vip.value.0)),
+            );
+            if whole_family
+                || broadcast
+                || address.is_unspecified()
+                || address.is_multicast()
+                || address.is_loopback()
+            {
                 problems.push(
-                    Problem::new(vip.span.clone(), format!("`{}` cannot be a virtual address", vip.value.0))
+                    refused
                         .label("no address that clients can reach")
                         .help("give a unicast address or a prefix of them"),
+                );
+            } else if matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local()) {
+                problems.push(
+                    refused
+                        .label("known on one link only, and no router passes its packets on")
+                        .help("give a global or unique local one"),
+                );
+            } else if let IpAddr::V6(v6) = address
+                && let Some(v4) = v6.to_ipv4_mapped()
+            {
+                problems.push(
+                    refused
+                        .label("how sockets of IPv6 write an IPv4 address; no packet bears it")
+                        .help(format!("write `{v4}`")),
                 );
             }
         }

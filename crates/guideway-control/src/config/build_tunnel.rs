@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use guideway_wire::gue;
 use ipnet::IpNet;
 
+use super::build::shown;
 use super::model::{Ports, Service, Underlay};
 use super::problem::Problem;
 use super::raw::{RawBackend, RawPort};
@@ -29,6 +30,7 @@ pub(super) struct TunnelCheck<'a> {
 impl TunnelCheck<'_> {
     pub(super) fn run(&self, problems: &mut Vec<Problem>) {
         self.sources(problems);
+        self.own_source(problems);
         self.room(problems);
         self.gue_port(problems);
         for backend in self.backends {
@@ -58,6 +60,39 @@ impl TunnelCheck<'_> {
                 );
             }
         }
+    }
+
+    /// What comes back to the balancer, errors about tunnels above all, is no client's packet.
+    fn own_source(&self, problems: &mut Vec<Problem>) {
+        for (vip, span) in self.service.vips.iter().zip(self.vips) {
+            let Some(source) = self.source_within(vip) else { continue };
+            let vip = shown(vip);
+            let message = if vip == source.to_string() {
+                format!("`{vip}` is the tunnels' own source, and cannot be a virtual address as well")
+            } else {
+                format!(
+                    "`{vip}` holds `{source}`, the tunnels' own source, which cannot be a virtual address as well"
+                )
+            };
+            let key = if source.is_ipv4() { "source_v4" } else { "source_v6" };
+            problems.push(
+                Problem::new(span.clone(), message)
+                    .label("what comes back to a tunnel's source would be taken for clients' packets")
+                    .help(format!(
+                        "set `{key}` of `[underlay]` to an address of this machine's own, or serve another one"
+                    )),
+            );
+        }
+    }
+
+    /// The source of tunnels that is within a virtual address. One that could not be read was reported, and so is a backend
+    /// within the same address.
+    fn source_within(&self, vip: &IpNet) -> Option<IpAddr> {
+        let (v4, v6) = (self.underlay.source_v4.map(IpAddr::V4), self.underlay.source_v6.map(IpAddr::V6));
+        let mut sources = [v4, v6].into_iter().flatten();
+        let source = sources.find(|source| !source.is_unspecified() && vip.contains(source))?;
+        let mut backends = self.backends.iter().filter_map(|backend| backend.value.address.as_ref());
+        backends.all(|backend| !vip.contains(&backend.value)).then_some(source)
     }
 
     /// IPv6 clients send packets of 1,280 bytes without asking.
@@ -168,7 +203,8 @@ impl TunnelCheck<'_> {
             );
         }
         for (vip, span) in self.service.vips.iter().zip(self.vips) {
-            if sources.contains(vip) || vip.contains(&sources) {
+            let meets = sources.contains(vip) || vip.contains(&sources);
+            if meets && self.source_within(vip).is_none() {
                 problems.push(
                     Problem::new(
                         span.clone(),
