@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::process::Command;
 use std::time::Duration;
 
-use guideway_control::neighbour::Follower;
+use guideway_control::neighbour::{Follower, is_local};
 use guideway_forward::record::backend::NextHop;
 use guideway_testbed::{Hop, Link, Namespace, Route, privilege, veth_pair};
 
@@ -114,6 +114,24 @@ fn backends_behind_routers_and_on_the_link_are_resolved_in_both_families() {
         }
         assert_eq!(follower.table().unresolved().count(), 0);
     });
+}
+
+#[test]
+fn an_address_is_local_where_routes_end_here() {
+    if !privilege::granted() {
+        return;
+    }
+    let net = Net::new();
+    net.route("0.0.0.0/0", &[0]);
+    Net::ip(&net.balancer, "route add local 10.70.0.0/16 dev lo");
+    Net::ip(&net.balancer, "route add prohibit 10.71.0.0/16");
+    let local = |text: &str| net.balancer.run(|| is_local(address(text)).unwrap()).unwrap();
+    for own in ["10.1.0.1", "2001:db8:2::1", "10.70.3.4"] {
+        assert!(local(own), "{own}");
+    }
+    for other in ["10.1.0.2", "2001:db8:2::2", "192.0.2.1", "2001:db8:99::1", "10.71.0.1"] {
+        assert!(!local(other), "{other}");
+    }
 }
 
 #[test]

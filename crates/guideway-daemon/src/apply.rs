@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use guideway_control::config::{self, Config, Source};
+use guideway_control::neighbour::is_local;
 
 use crate::api::model::{Applied, Confirmed, Plan};
 use crate::api::view::stamp;
@@ -35,6 +36,7 @@ impl Shell<'_> {
         self.core.slack.note_text(source.text().len(), Instant::now());
         self.core.reconfigure(config, Instant::now())?;
         self.follower.follow(self.core.backends());
+        self.core.note_sources(|source| is_local(source).ok());
         self.taken += 1;
         self.source = source;
         let now = as_kept(SystemTime::now());

@@ -14,6 +14,7 @@ mod flapping;
 mod impossible;
 pub(crate) mod links;
 mod next_hops;
+mod sources;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -93,6 +94,8 @@ pub(crate) struct Core {
     lost_looked_at: Option<Instant>,
     /// The names of interfaces that frames leave by.
     links: BTreeMap<u32, String>,
+    /// Sources of tunnels that are no addresses of this machine.
+    foreign_sources: BTreeSet<IpAddr>,
     /// Whether tunnels of probes may have changed since they were told.
     pub(crate) tunnels_stale: bool,
     pub(crate) slack: Slack,
@@ -207,6 +210,7 @@ impl Core {
             egress_stale: false,
             lost_looked_at: None,
             links: BTreeMap::new(),
+            foreign_sources: BTreeSet::new(),
             tunnels_stale: true,
             slack: Slack::default(),
             heartbeat: Heartbeat::new(now),

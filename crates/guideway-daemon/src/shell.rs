@@ -8,7 +8,7 @@ use guideway_control::config::{Config, Source};
 use guideway_control::counted;
 use guideway_control::drain;
 use guideway_control::health::probe::{Answers, Driver, Options as ProbeOptions};
-use guideway_control::neighbour::Follower;
+use guideway_control::neighbour::{Follower, is_local};
 use tokio::sync::mpsc;
 
 use crate::api;
@@ -176,6 +176,7 @@ impl<'a> Shell<'a> {
         let trial_ended = trial::ended_with_daemon(&mut store, &mut core);
         follower.follow(core.backends());
         core.await_links(Instant::now());
+        core.note_sources(|source| is_local(source).ok());
         let watch = FileWatch::new(&options.config)
             .inspect_err(|error| {
                 let text = format!("cannot watch {}: {error}; SIGHUP reloads it", options.config.display());
@@ -240,6 +241,7 @@ impl<'a> Shell<'a> {
             let every = self.core.config.daemon.drift_interval;
             if drift::watch(&mut self.core, &mut self.forwarder, every, now) {
                 self.follow_probe_interface();
+                self.core.note_sources(|source| is_local(source).ok());
             }
             let links = self.follower.table();
             if links.knows_links() {

@@ -18,7 +18,7 @@ mod table;
 
 pub use follower::Follower;
 pub use hop::{CONFIRM_EVERY, CONFIRM_WITHIN, HELD_WHILE_RESOLVING, RESOLVE_AGAIN};
-pub use netlink::NetlinkError;
+pub use netlink::{NetlinkError, is_local};
 pub use table::{Counts, NeighbourTable};
 
 use std::net::IpAddr;

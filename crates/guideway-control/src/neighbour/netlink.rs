@@ -253,6 +253,25 @@ fn mac_of(address: &[u8]) -> Option<Mac> {
     Mac::try_from(address).ok().filter(|mac| *mac != [0; 6])
 }
 
+/// Whether packets to an address end at this host, by the routes of this thread's network namespace.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn is_local(address: IpAddr) -> io::Result<bool> {
+    match RouteSocket::open()?.ask(route_to(address), 0) {
+        Ok(answers) => Ok(answers.iter().any(|answer| match answer {
+            RouteNetlinkMessage::NewRoute(route) => route.header.kind == RouteType::Local,
+            _ => false,
+        })),
+        // No route, or one that says so: it is not here.
+        Err(error) if NO_WAY.iter().any(|no| error.raw_os_error() == Some(*no as i32)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the kernel answers where no route leads to an address, or one that is `prohibit`, `blackhole` or the like.
+const NO_WAY: [Errno; 4] = [Errno::ENETUNREACH, Errno::EHOSTUNREACH, Errno::EACCES, Errno::EINVAL];
+
 /// Asks for the whole route, with all its ways, and not for the way of one packet.
 fn route_to(backend: IpAddr) -> RouteNetlinkMessage {
     let mut message = RouteMessage::default();

@@ -184,7 +184,7 @@ fn asides(core: &Core) -> Vec<String> {
         format!("{name} runs in {mode} mode, not in native; `guideway doctor {name}` tells more")
     };
     let renamed = core.renamed_texts().map(|(_, text)| text);
-    fell_back.map(note).chain(renamed).chain(core.narrow_links()).collect()
+    fell_back.map(note).chain(renamed).chain(core.foreign_sources()).chain(core.narrow_links()).collect()
 }
 
 /// A backend that is wanted and fails its checks.
