@@ -44,7 +44,7 @@ use crate::end::{load_error, map, map_error, missing_program, refused};
 use crate::error::Error;
 use crate::{object, tc};
 
-const PROGRAM: &str = "encap_probe";
+pub(crate) const PROGRAM: &str = "encap_probe";
 const MARKS: &str = "MARKS";
 const BACKENDS: &str = "BACKENDS";
 const VIPS: &str = "VIPS";

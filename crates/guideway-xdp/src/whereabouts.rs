@@ -53,6 +53,18 @@ pub(crate) fn check(directory: &Path, is_link: impl Fn(&str) -> bool) -> Result<
     Ok(())
 }
 
+/// The programs that the hook asks before that of the link pinned there, first to last; none where it is at no TC hook.
+pub(crate) fn before(pin: &Path) -> io::Result<Vec<Classifier>> {
+    let Info { kind, id, index, attach, .. } = info(pinned(pin)?.as_raw_fd())?;
+    if kind != TCX || index == 0 {
+        return Ok(Vec::new());
+    }
+    let mut all = classifiers(index, attach)?;
+    let own = all.iter().position(|classifier| classifier.link == id);
+    all.truncate(own.unwrap_or(0));
+    Ok(all)
+}
+
 fn find(pin: &Path) -> io::Result<Whereabouts> {
     let link = pinned(pin)?;
     let mut info = info(link.as_raw_fd())?;

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use guideway_testbed::process::Output;
 use guideway_testbed::{Link, Namespace, Program, privilege, veth_pair};
+use guideway_xdp::end::{Decapsulator, Hook, Wish};
+use guideway_xdp::prober::Prober;
 use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -440,6 +442,39 @@ fn the_doctor_names_what_is_wrong_and_what_to_do() {
     // On the wire is worse than nowhere.
     host.program("ip", &["address", "add", "192.0.2.10/32", "dev", "net0"]);
     assert!(host.expect(1, line).contains("this host claims it on the network"));
+}
+
+#[test]
+fn the_doctor_warns_of_programs_that_come_before_the_decapsulator_and_the_clamp() {
+    let Some(host) = Host::new("front") else { return };
+    host.expect(0, &up("--attach tc"));
+    let ours = ["before the decapsulator on net0", "before the clamp on net0"];
+    let warned = |host: &Host| {
+        let doctor = host.expect(0, "backend doctor");
+        ours.iter().filter(|part| doctor.contains(*part)).count()
+    };
+    assert_eq!(warned(&host), 0);
+    // Another set of our programs will do for somebody else's: whoever comes last is asked first.
+    let foreign = host.namespace.run(|| {
+        let mut programs = Decapsulator::load(None).unwrap();
+        let attached = programs.attach("net0", "net0", Wish::Exactly(Hook::Tc)).unwrap();
+        (programs, attached)
+    });
+    let foreign = foreign.unwrap();
+    assert_eq!(warned(&host), 2);
+    let doctor = host.expect(0, "backend doctor");
+    assert!(doctor.contains("`decap_tc` (id ") && doctor.contains("bpftool link detach id "), "{doctor}");
+    drop(foreign);
+    // The balancer's own lets pass what is no probe.
+    let attach = || {
+        let mut prober = Prober::load(1, 1, None).unwrap();
+        let attached = prober.attach("net0").unwrap();
+        (prober, attached)
+    };
+    let prober = host.namespace.run(attach).unwrap();
+    assert_eq!(warned(&host), 0);
+    drop(prober);
+    host.expect(0, "backend down");
 }
 
 #[test]

@@ -9,13 +9,13 @@ use aya::programs::links::FdLink;
 use aya::programs::xdp::{XdpLink, XdpMode};
 use aya::programs::{ProgramError, TcAttachType};
 
-use super::{CLAMP, Decapsulator, TC, XDP, error_code};
+use super::{CLAMP, Decapsulator, TC, Which, XDP, error_code};
 use crate::balancer::describe;
 use crate::error::Error;
 use crate::occupant::{Occupant, name, occupant};
 use crate::sever::sever;
-use crate::tc;
-use crate::whereabouts::{self, Whereabouts};
+use crate::whereabouts::{self, Classifier, Whereabouts};
+use crate::{prober, tc};
 
 /// Where the decapsulator runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -318,6 +318,45 @@ pub fn is_clamped(pins: &Path, egress: &str) -> Result<bool, Error> {
     let Ok(index) = index_of(egress) else { return Ok(false) };
     // A filter has no pin, the maps have.
     if tc::has_links() { is_at(&pins.join(clamp_name(index)), index) } else { Ok(pins.exists()) }
+}
+
+/// A program that TC asks before one of ours, and which ours may then not see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InFront {
+    /// Its id.
+    pub id: u32,
+    /// Its name; empty if it has none or the kernel does not tell.
+    pub name: String,
+    /// The id of the link that holds it, unless it is there without one.
+    pub link: Option<u32>,
+}
+
+/// The programs that TC asks before the one with these pins at the interface with this name, first to last. Those that let
+/// every packet pass that is not theirs, as Guideway's own for probes does, are not among them.
+///
+/// # Errors
+/// [`Error::Pin`] when the kernel does not tell.
+pub fn in_front(pins: &Path, which: Which, interface: &str) -> Result<Vec<InFront>, Error> {
+    let Ok(index) = index_of(interface) else { return Ok(Vec::new()) };
+    let pin = match which {
+        Which::Xdp => return Ok(Vec::new()),
+        Which::Tc => pins.join(link_name(Hook::Tc, index)),
+        Which::Clamp => pins.join(clamp_name(index)),
+    };
+    // Filters have no pins, and come after whatever a link holds.
+    if !pin.exists() {
+        return Ok(Vec::new());
+    }
+    let before = whereabouts::before(&pin).map_err(|error| Error::Pin {
+        path: pin,
+        reason: format!("the kernel does not tell which programs come before its own: {error}"),
+    })?;
+    let in_front = before.into_iter().map(|Classifier { program, link }| InFront {
+        id: program,
+        name: name(program),
+        link: Some(link).filter(|link| *link != 0),
+    });
+    Ok(in_front.filter(|program| program.name != prober::PROGRAM).collect())
 }
 
 /// Whether a link is pinned there whose program is at this interface.

@@ -2,7 +2,9 @@
 
 mod attach;
 
-pub use attach::{Attached, Hook, Wish, are_of_here, attached, detach, is_clamped, leftovers};
+pub use attach::{
+    Attached, Hook, InFront, Wish, are_of_here, attached, detach, in_front, is_clamped, leftovers,
+};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

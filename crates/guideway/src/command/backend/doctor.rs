@@ -7,7 +7,7 @@ use std::path::Path;
 
 use guideway_control::counted;
 use guideway_forward::tunnel_end::{EndOutcome, Role};
-use guideway_xdp::end::{self, Decapsulator};
+use guideway_xdp::end::{self, Decapsulator, Hook, InFront, Which};
 use guideway_xdp::occupant::{Occupant, occupant};
 use guideway_xdp::ownership::exposed;
 use serde::Serialize;
@@ -101,6 +101,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     findings.extend(programs(&pins, &host, &listen_on, told.listen_on == listen_on));
     if !told.listen_on.is_empty() {
         findings.push(clamp(&pins, &host, &told));
+        findings.extend(in_front(&pins, Which::Clamp, &told.egress));
     }
     let failed = findings.iter().any(|finding| finding.grade == Grade::Fail);
     if args.json {
@@ -231,6 +232,9 @@ fn programs(pins: &Path, host: &Host, listen_on: &str, expected: bool) -> Vec<Fi
         return findings;
     };
     let mut findings = vec![Finding::ok(format!("the decapsulator is on {listen_on}, {}", hook.as_str()))];
+    if hook == Hook::Tc {
+        findings.extend(in_front(pins, Which::Tc, listen_on));
+    }
     match Decapsulator::load(Some(pins)) {
         Ok(programs) => {
             findings.extend(ends(&programs));
@@ -286,6 +290,36 @@ fn counts(programs: &Decapsulator) -> Vec<Finding> {
 fn meaning(name: &str) -> &'static str {
     let outcome = EndOutcome::ALL.iter().find(|outcome| outcome.as_str() == name);
     outcome.map_or("", |outcome| outcome.meaning())
+}
+
+/// What TC asks before a program of ours. One that ends the matter, as most do with a verdict, leaves ours nothing.
+fn in_front(pins: &Path, which: Which, interface: &str) -> Vec<Finding> {
+    let (ours, misses) = match which {
+        Which::Clamp => ("the clamp", "announced segments stay as they are"),
+        _ => ("the decapsulator", "packets stay in their tunnels"),
+    };
+    let one = |InFront { id, name, link }: InFront| {
+        let name = if name.is_empty() { String::new() } else { format!(" `{name}`") };
+        let own_tool = match link {
+            Some(link) => format!("its own tool or `bpftool link detach id {link}`"),
+            None => format!("its own tool (`bpftool net show dev {interface}` lists it)"),
+        };
+        Finding::warn(
+            format!(
+                "the TC program{name} (id {id}) comes before {ours} on {interface}: unless it hands packets on to the next \
+                 program (TC_ACT_UNSPEC), {misses}"
+            ),
+            format!(
+                "`guideway backend down` and then `up` as before puts ours first; or take that one away with {own_tool}"
+            ),
+        )
+    };
+    match end::in_front(pins, which, interface) {
+        Ok(programs) => programs.into_iter().map(one).collect(),
+        Err(error) => {
+            vec![Finding::warn(format!("what comes before {ours} is not known"), error.to_string())]
+        }
+    }
 }
 
 /// Whether clients are told of segments that fit.
