@@ -189,12 +189,9 @@ impl Seen<'_> {
         if let Some((cause, remedy)) = by_peer {
             findings.push(Finding::warn(self.subject(), cause, remedy));
         }
-        if mode == Mode::Native && self.flags & VLAN_TAGS != 0 && self.driver != "veth" {
-            findings.push(Finding::warn(
-                self.subject(),
-                "the card takes tags of VLANs off, so that the program neither sees nor sends them",
-                format!("ethtool -K {name} rxvlan off (if there are VLANs)"),
-            ));
+        if let Some(cause) = tags_taken_off(mode, self.flags, &self.driver) {
+            let remedy = format!("ethtool -K {name} rxvlan off (if there are VLANs)");
+            findings.push(Finding::warn(self.subject(), cause, remedy));
         }
         // A pair has none in hardware: whoever sends does the work of both ends.
         let queues = self.queues.filter(|queues| queues.now > 0 && self.driver != "veth");
@@ -232,6 +229,20 @@ impl Seen<'_> {
             )
         })
     }
+}
+
+/// What comes of a card that takes the tags of VLANs off frames, and hands them over beside; a pair of links is no card.
+fn tags_taken_off(mode: Mode, flags: u32, driver: &str) -> Option<&'static str> {
+    if flags & VLAN_TAGS == 0 || driver == "veth" {
+        return None;
+    }
+    Some(match mode {
+        Mode::Native => "the card takes tags of VLANs off, so that the program neither sees nor sends them",
+        Mode::Generic => {
+            "the card takes tags of VLANs off before a program in generic mode sees them: it serves every VLAN as if there were \
+             none, and has no say in the tag of what it sends"
+        }
+    })
 }
 
 /// Whose program is there.
@@ -337,6 +348,18 @@ mod tests {
         assert!(causes(&apart.in_mode(Mode::Native), Grade::Warn).contains("ethtool -L eth0 rx 4"));
         let pair = Seen { queues: queues("rx"), driver: "veth".into(), ..card() };
         assert_eq!(causes(&pair.in_mode(Mode::Native), Grade::Warn), "");
+    }
+
+    #[test]
+    fn tags_that_a_card_takes_off_are_missed_in_either_mode_and_a_pair_of_links_takes_none_off() {
+        for mode in [Mode::Native, Mode::Generic] {
+            assert!(tags_taken_off(mode, VLAN_TAGS | LARGE_RECEIVE, "ixgbe").is_some(), "{mode:?}");
+            assert_eq!(tags_taken_off(mode, LARGE_RECEIVE, "ixgbe"), None);
+            assert_eq!(tags_taken_off(mode, VLAN_TAGS, "veth"), None);
+            let card = Seen { flags: VLAN_TAGS, ..card() };
+            let warned = causes(&card.in_mode(mode), Grade::Warn);
+            assert!(warned.contains("ethtool -K eth0 rxvlan off"), "{mode:?}: {warned}");
+        }
     }
 
     #[test]
