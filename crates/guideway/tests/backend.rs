@@ -1,6 +1,7 @@
 //! The backend commands as a user meets them, each in a network namespace of its own.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -69,6 +70,11 @@ impl Host {
         ["ipv4/conf/net0/rp_filter", "ipv4/conf/all/arp_ignore", "ipv4/conf/all/arp_announce"]
             .map(|key| self.namespace.setting(key).unwrap())
             .into()
+    }
+
+    /// Where programs and maps are pinned.
+    fn pins(&self) -> PathBuf {
+        self.places.join("bpf/guideway-backend/v1")
     }
 
     /// Asserts that nothing is pinned and no record kept.
@@ -350,7 +356,7 @@ fn the_clamp_moves_with_the_interface_that_answers_leave_by() {
     let Some(host) = Host::new("egress") else { return };
     let (_second, _end) = veth_pair((&host.namespace, "net1"), (&host.namespace, "net2"), 1500).unwrap();
     let clamps = || {
-        let names = fs::read_dir(host.places.join("bpf/guideway-backend/v1")).unwrap().flatten();
+        let names = fs::read_dir(host.pins()).unwrap().flatten();
         names.filter(|name| name.file_name().to_string_lossy().starts_with("clamp-")).count()
     };
     for egress in ["net0", "net1", "net0"] {
@@ -442,6 +448,23 @@ fn the_doctor_names_what_is_wrong_and_what_to_do() {
     // On the wire is worse than nowhere.
     host.program("ip", &["address", "add", "192.0.2.10/32", "dev", "net0"]);
     assert!(host.expect(1, line).contains("this host claims it on the network"));
+}
+
+#[test]
+fn pins_that_others_can_change_are_not_taken_away_before_somebody_has_looked() {
+    let Some(host) = Host::new("exposed") else { return };
+    host.expect(0, &up(""));
+    let before = (host.programs(), host.addresses());
+    let pins = host.pins();
+    let mode = |mode: u32| fs::set_permissions(&pins, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o770);
+    let refused = host.expect(1, "backend down");
+    let what = format!("{} can be written to by others (mode 0770)", pins.display());
+    assert!(refused.contains(&what) && refused.contains("chmod go-w"), "{refused}");
+    assert_eq!((host.programs(), host.addresses()), before);
+    mode(0o700);
+    host.expect(0, "backend down");
+    host.has_no_leftovers();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use guideway_xdp::end;
+use guideway_xdp::{end, ownership};
 use serde_json::json;
 
 use super::change::{Change, Log};
@@ -41,6 +41,8 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     let mut log = Log::new(screen, args.json);
     let record = Record::of_here(&path)?;
     let pins = args.places.pins(record.as_ref())?;
+    // What others could have exchanged is not opened, as when it is loaded.
+    ownership::check(&pins).map_err(Failure::failed)?;
     let Some(record) = record else {
         if pins.exists() {
             end::are_of_here(&pins).map_err(|error| {
