@@ -468,6 +468,25 @@ fn pins_that_others_can_change_are_not_taken_away_before_somebody_has_looked() {
 }
 
 #[test]
+fn a_renamed_interface_is_known_by_its_new_name_and_has_its_settings_put_back() {
+    let Some(host) = Host::new("renamed") else { return };
+    let filter = |name: &str| host.namespace.setting(&format!("ipv4/conf/{name}/rp_filter")).unwrap();
+    let before = filter("net0");
+    host.expect(0, &up(""));
+    assert_eq!(filter("net0"), "2");
+    host.program("ip", &["link", "set", "dev", "net0", "name", "wan0"]);
+    let doctor = host.expect(0, "backend doctor");
+    assert!(doctor.contains("the decapsulator is on wan0, native"), "{doctor}");
+    assert!(doctor.contains("segments announced at wan0 are at most"), "{doctor}");
+    let again = host.expect(0, &up("").replace("net0", "wan0"));
+    assert!(again.contains("replaced our own on wan0") && !again.contains("set net"), "{again}");
+    let down = host.expect(0, "backend down");
+    assert!(down.contains(&format!("set net/ipv4/conf/wan0/rp_filter back to {before}")), "{down}");
+    assert_eq!(filter("wan0"), before);
+    host.has_no_leftovers();
+}
+
+#[test]
 fn the_doctor_warns_of_programs_that_come_before_the_decapsulator_and_the_clamp() {
     let Some(host) = Host::new("front") else { return };
     host.expect(0, &up("--attach tc"));

@@ -41,6 +41,11 @@ impl Host {
         Ok(Host { netlink, lo, interface, addresses, on_lo, everywhere })
     }
 
+    /// The index of another interface, where it is there.
+    pub(crate) fn index(&mut self, name: &str) -> Option<u32> {
+        self.netlink.interface(name).ok().map(|interface| interface.index)
+    }
+
     /// That nothing is in the way which `up` would not change.
     pub(crate) fn can_serve(&self, setup: &Setup) -> Result<(), Failure> {
         let interface = &setup.listen_on;

@@ -4,10 +4,11 @@ use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use guideway_xdp::occupant::name_of;
 use serde::{Deserialize, Serialize};
 
 use super::setup::Clamp;
-use super::sysctl::Changed;
+use super::sysctl::{Changed, needed};
 use crate::failure::Failure;
 
 /// What was asked for, and what was made for it.
@@ -21,8 +22,14 @@ pub(crate) struct Record {
     pub(crate) bpffs: Option<PathBuf>,
     /// The interface that packets come by.
     pub(crate) listen_on: String,
+    /// Its index, which stays when it is renamed; none where a version that kept no account of it has written the record.
+    #[serde(default)]
+    pub(crate) listen_on_index: Option<u32>,
     /// The interface that answers leave by.
     pub(crate) egress: String,
+    /// Its index, in the same way.
+    #[serde(default)]
+    pub(crate) egress_index: Option<u32>,
     /// All virtual addresses.
     pub(crate) vips: Vec<IpAddr>,
     /// Those that were not on the loopback interface before.
@@ -68,8 +75,26 @@ impl Record {
                 path.display(),
                 record.namespace
             ))),
-            record => Ok(record),
+            record => Ok(record.map(Record::with_present_names)),
         }
+    }
+
+    /// With the names that interfaces have now, where somebody has renamed them: programs stay at an interface then, and the
+    /// kernel's settings of it move to the new name.
+    fn with_present_names(mut self) -> Record {
+        let present = |index: Option<u32>, name: &str| index.and_then(name_of).filter(|now| now != name);
+        if let Some(now) = present(self.listen_on_index, &self.listen_on) {
+            let moved = needed(&self.listen_on).into_iter().zip(needed(&now));
+            for (before, after) in moved {
+                let those = self.sysctls.iter_mut().filter(|changed| changed.key == before.key);
+                those.for_each(|changed| changed.key.clone_from(&after.key));
+            }
+            self.listen_on = now;
+        }
+        if let Some(now) = present(self.egress_index, &self.egress) {
+            self.egress = now;
+        }
+        self
     }
 
     /// Writes it: whole, or not at all.

@@ -103,7 +103,9 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     let mut record = Record {
         bpffs: Some(bpffs.clone()),
         listen_on: setup.listen_on.clone(),
+        listen_on_index: Some(host.interface.index),
         egress: setup.egress().to_owned(),
+        egress_index: host.index(setup.egress()),
         vips: setup.vips.clone(),
         clamp,
         ..before.clone().unwrap_or_else(Record::new)
