@@ -74,14 +74,8 @@ impl Pins {
         Ok(paths)
     }
 
-    /// What is in the directory but other directories, which are somebody else's: a pin is none.
     fn entries(&self) -> Result<impl Iterator<Item = fs::DirEntry>, Error> {
-        let listing = fs::read_dir(&self.directory).map_err(|error| Error::Pin {
-            path: self.directory.clone(),
-            reason: format!("reading it failed: {error}"),
-        })?;
-        let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-        Ok(listing.flatten().filter(move |entry| !is_directory(entry)))
+        entries(&self.directory)
     }
 
     /// Where this layout's pins are.
@@ -131,6 +125,8 @@ impl Pins {
     /// # Errors
     /// [`Error::Elsewhere`]; [`Error::Pin`] where the kernel does not tell.
     pub fn are_of_here(&self) -> Result<(), Error> {
+        let is_map = |name: &str| crate::tables::ALL.iter().any(|shape| shape.name == name);
+        refuse_directories(&self.directory, |name| is_map(name) || index_of(name).is_some())?;
         whereabouts::check(&self.directory, |name| index_of(name).is_some())
     }
 
@@ -181,6 +177,31 @@ impl Pins {
         self.leave();
         Ok(())
     }
+}
+
+/// What is in a directory of pins but other directories, which are somebody else's: a pin is none.
+pub(crate) fn entries(pins: &Path) -> Result<impl Iterator<Item = fs::DirEntry>, Error> {
+    let listing = fs::read_dir(pins).map_err(|error| Error::Pin {
+        path: pins.to_path_buf(),
+        reason: format!("reading it failed: {error}"),
+    })?;
+    Ok(listing.flatten().filter(|entry| !is_directory(entry)))
+}
+
+/// Refuses a directory that has the name of a pin of ours: the kernel would tell of it as of a permission that lacks.
+pub(crate) fn refuse_directories(pins: &Path, is_ours: impl Fn(&str) -> bool) -> Result<(), Error> {
+    let Ok(listing) = fs::read_dir(pins) else { return Ok(()) };
+    let mut directories = listing.flatten().filter(is_directory);
+    let in_the_way = directories.find(|entry| is_ours(&entry.file_name().to_string_lossy()));
+    in_the_way.map_or(Ok(()), |entry| {
+        let path = entry.path();
+        let reason = format!("a directory is where a pin of Guideway's belongs: `rm -r {}`", path.display());
+        Err(Error::Pin { path, reason })
+    })
+}
+
+fn is_directory(entry: &fs::DirEntry) -> bool {
+    entry.file_type().is_ok_and(|kind| kind.is_dir())
 }
 
 /// Where this layout's pins lie below `root`.

@@ -4,7 +4,6 @@
 //! not tell whose interface it means. The kernel tells of a link which program it holds and at which index; what is at
 //! that index here is asked for in this namespace.
 
-use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -14,6 +13,7 @@ use nix::libc;
 use crate::balancer::describe;
 use crate::error::Error;
 use crate::occupant::program_id;
+use crate::pins::entries;
 use crate::syscall::{Attributes, Command, ask, pinned};
 
 /// Where a pinned link's program is.
@@ -43,8 +43,8 @@ pub(crate) fn whereabouts(pin: &Path) -> Result<Whereabouts, Error> {
 /// Refuses pins of programs that are at interfaces of another namespace. What is pinned by names that `is_link` does not
 /// know, and a directory that is not there, is nobody's.
 pub(crate) fn check(directory: &Path, is_link: impl Fn(&str) -> bool) -> Result<(), Error> {
-    let Ok(entries) = fs::read_dir(directory) else { return Ok(()) };
-    for entry in entries.flatten().filter(|entry| is_link(&entry.file_name().to_string_lossy())) {
+    let Ok(entries) = entries(directory) else { return Ok(()) };
+    for entry in entries.filter(|entry| is_link(&entry.file_name().to_string_lossy())) {
         let path = entry.path();
         if let Whereabouts::Elsewhere { program, index } = whereabouts(&path)? {
             return Err(Error::Elsewhere { path, program, index });

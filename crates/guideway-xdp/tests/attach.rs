@@ -156,6 +156,22 @@ fn a_renamed_interface_keeps_its_program_whoever_has_its_old_name() {
     });
 }
 
+#[test]
+fn a_directory_with_the_name_of_a_pin_is_named_as_what_is_in_the_way() {
+    apart(|root| {
+        let pins = Pins::new(&root).unwrap();
+        for name in ["FLOWS", "generic-7"] {
+            let stray = root.join(format!("v{LAYOUT_VERSION}/{name}"));
+            std::fs::create_dir(&stray).unwrap();
+            let refused = Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap_err().to_string();
+            assert!(refused.contains(&format!("`rm -r {}`", stray.display())), "{refused}");
+            std::fs::remove_dir(&stray).unwrap();
+        }
+        drop(Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap());
+        pins.remove().unwrap();
+    });
+}
+
 /// Runs `ip` in this thread's namespace.
 fn ip(arguments: &str) {
     let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();

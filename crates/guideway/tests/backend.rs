@@ -8,6 +8,7 @@ use std::time::Duration;
 use guideway_testbed::process::Output;
 use guideway_testbed::{Link, Namespace, Program, privilege, veth_pair};
 use guideway_xdp::end::{Decapsulator, Hook, Wish};
+use guideway_xdp::ownership;
 use guideway_xdp::prober::Prober;
 use serde_json::json;
 
@@ -484,6 +485,47 @@ fn a_renamed_interface_is_known_by_its_new_name_and_has_its_settings_put_back() 
     assert!(down.contains(&format!("set net/ipv4/conf/wan0/rp_filter back to {before}")), "{down}");
     assert_eq!(filter("wan0"), before);
     host.has_no_leftovers();
+}
+
+#[test]
+fn maps_of_a_set_up_that_was_killed_are_taken_away_without_a_record() {
+    let Some(host) = Host::new("killed") else { return };
+    let pins = host.pins();
+    ownership::make(&pins).unwrap();
+    let load = || drop(Decapsulator::load(Some(&pins)).unwrap());
+    host.namespace.run(load).unwrap();
+    let down = host.expect(0, "backend down");
+    assert!(down.contains(&format!("removed the maps in {}", pins.display())), "{down}");
+    host.has_no_leftovers();
+    // Killed before it had pinned any.
+    ownership::make(&pins).unwrap();
+    assert!(host.expect(0, "backend down").contains("nothing to take away"));
+    host.has_no_leftovers();
+}
+
+#[test]
+fn a_directory_among_the_pins_is_left_alone_or_named_as_what_is_in_the_way() {
+    let Some(host) = Host::new("stray") else { return };
+    let pins = host.pins();
+    host.expect(0, &up(""));
+    fs::create_dir(pins.join("notes")).unwrap();
+    host.expect(0, "backend doctor");
+    host.expect(0, &up(""));
+    host.expect(0, "backend down");
+    let left: Vec<_> = fs::read_dir(&pins).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["notes"]);
+    assert!(host.expect(0, "backend down").contains("nothing to take away"));
+    for name in ["SOURCES", "native-7"] {
+        let stray = pins.join(name);
+        fs::create_dir(&stray).unwrap();
+        for line in [up(""), "backend down".to_owned()] {
+            let refused = host.expect(1, &line);
+            let what =
+                format!("a directory is where a pin of Guideway's belongs: `rm -r {}`", stray.display());
+            assert!(refused.trim_end().ends_with(&what), "{line}: {refused}");
+        }
+        fs::remove_dir(&stray).unwrap();
+    }
 }
 
 #[test]

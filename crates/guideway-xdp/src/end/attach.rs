@@ -2,17 +2,18 @@
 //!
 //! With pins each stays when the process ends, and the next process puts its own in its place by one update.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use aya::programs::links::FdLink;
 use aya::programs::xdp::{XdpLink, XdpMode};
 use aya::programs::{ProgramError, TcAttachType};
 
-use super::{CLAMP, Decapsulator, TC, Which, XDP, error_code};
+use super::{CLAMP, Decapsulator, MAPS, TC, Which, XDP, error_code};
 use crate::balancer::describe;
 use crate::error::Error;
 use crate::occupant::{Occupant, name, occupant};
+use crate::pins::{entries, refuse_directories};
 use crate::sever::sever;
 use crate::whereabouts::{self, Classifier, Whereabouts};
 use crate::{prober, tc};
@@ -221,13 +222,13 @@ fn is_link(name: &str) -> bool {
 /// # Errors
 /// [`Error::Elsewhere`]; [`Error::Pin`] where the kernel does not tell.
 pub fn are_of_here(pins: &Path) -> Result<(), Error> {
+    refuse_directories(pins, |name| is_link(name) || MAPS.contains(&name))?;
     whereabouts::check(pins, is_link)
 }
 
 /// The pins of links in a directory.
 fn pinned_links(pins: &Path) -> Result<Vec<PathBuf>, Error> {
-    let entries = fs::read_dir(pins).map_err(|error| tc::pin_error(pins, &error))?;
-    let paths = entries.flatten().map(|entry| entry.path());
+    let paths = entries(pins)?.map(|entry| entry.path());
     Ok(paths.filter(|path| is_link(file_name(path))).collect())
 }
 
@@ -279,18 +280,52 @@ pub fn detach(pins: &Path, interface: &str, egress: &str) -> Result<(), Error> {
             }
         }
     }
-    let failed = |path: &Path, error: &std::io::Error| tc::pin_error(path, error);
+    let failed = |path: &Path, error: &io::Error| tc::pin_error(path, error);
     if !pins.exists() {
         return Ok(());
     }
     pinned_links(pins)?.iter().try_for_each(|pin| end_link(pin))?;
-    for entry in fs::read_dir(pins).map_err(|error| failed(pins, &error))?.flatten() {
+    for entry in entries(pins)? {
         fs::remove_file(entry.path()).map_err(|error| failed(&entry.path(), &error))?;
     }
-    fs::remove_dir(pins).map_err(|error| failed(pins, &error))?;
-    // Other versions may have theirs beside.
-    let _ = pins.parent().map(fs::remove_dir);
+    match fs::remove_dir(pins) {
+        // Other versions may have theirs beside.
+        Ok(()) => drop(pins.parent().map(fs::remove_dir)),
+        // A directory of somebody's is in it.
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+        Err(error) => return Err(failed(pins, &error)),
+    }
     Ok(())
+}
+
+/// What is pinned in a directory of a decapsulator's pins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pinned {
+    /// Programs, or maps that a program may have.
+    Programs,
+    /// Maps that no program has.
+    Maps,
+    /// Nothing.
+    Nothing,
+}
+
+/// What is pinned there.
+///
+/// # Errors
+/// [`Error::Pin`] when the directory cannot be read.
+pub fn pinned(pins: &Path) -> Result<Pinned, Error> {
+    if !pins.exists() {
+        return Ok(Pinned::Nothing);
+    }
+    let mut names = entries(pins)?.map(|entry| entry.file_name()).peekable();
+    Ok(if names.peek().is_none() {
+        Pinned::Nothing
+    // A filter has no pin.
+    } else if !tc::has_links() || names.any(|name| is_link(&name.to_string_lossy())) {
+        Pinned::Programs
+    } else {
+        Pinned::Maps
+    })
 }
 
 /// Where the decapsulator with these pins runs, on the interface with this name.

@@ -3,7 +3,8 @@
 mod attach;
 
 pub use attach::{
-    Attached, Hook, InFront, Wish, are_of_here, attached, detach, in_front, is_clamped, leftovers,
+    Attached, Hook, InFront, Pinned, Wish, are_of_here, attached, detach, in_front, is_clamped, leftovers,
+    pinned,
 };
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,9 @@ const SOURCES: &str = "SOURCES";
 const SETTINGS: &str = "END_SETTINGS";
 const COUNTS: &str = "END_COUNTS";
 const CLAMP_COUNTS: &str = "CLAMP_COUNTS";
+
+/// All of them.
+const MAPS: [&str; 5] = [ADDRESSES, SOURCES, SETTINGS, COUNTS, CLAMP_COUNTS];
 
 /// Words of a count: packets and bytes.
 const TALLY: usize = 2;
@@ -89,7 +93,7 @@ impl Decapsulator {
         if let Some(pins) = pins {
             // Before its maps: they are what would be another's.
             are_of_here(pins)?;
-            for map in [ADDRESSES, SOURCES, SETTINGS, COUNTS, CLAMP_COUNTS] {
+            for map in MAPS {
                 loader.map_pin_path(map, pins.join(map));
             }
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -26,6 +27,8 @@ pub(crate) enum Change {
     Attached { interface: String, hook: &'static str, replaced: bool, fell_back: Option<String> },
     /// They are not any more.
     Detached { interface: String },
+    /// Maps are gone that no program belonged to.
+    MapsRemoved { pins: PathBuf },
 }
 
 impl fmt::Display for Change {
@@ -46,6 +49,9 @@ impl fmt::Display for Change {
                 fell_back.iter().try_for_each(|reason| write!(f, "\n  not in the driver: {reason}"))
             }
             Self::Detached { interface } => write!(f, "took the decapsulator off {interface}"),
+            Self::MapsRemoved { pins } => {
+                write!(f, "removed the maps in {}, which an `up` that was killed had left", pins.display())
+            }
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use guideway_xdp::{end, ownership};
+use guideway_xdp::end::{self, Pinned};
+use guideway_xdp::{Error, ownership};
 use serde_json::json;
 
 use super::change::{Change, Log};
@@ -44,18 +45,10 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     // What others could have exchanged is not opened, as when it is loaded.
     ownership::check(&pins).map_err(Failure::failed)?;
     let Some(record) = record else {
-        if pins.exists() {
-            end::are_of_here(&pins).map_err(|error| {
-                Failure::failed(format_args!("{error}; `backend down` belongs where `backend up` was run"))
-            })?;
-            return Err(Failure::failed(format_args!(
-                "programs are pinned in {}, and no record {} tells what else was set up: run `guideway backend up` as \
-                 before, which writes one, and then `down`",
-                pins.display(),
-                path.display()
-            )));
-        }
-        if log.is_for_people() {
+        let cleared = maps_alone(&pins, &path)?;
+        if cleared {
+            log.tell(Change::MapsRemoved { pins });
+        } else if log.is_for_people() {
             writeln!(log.screen, "nothing to take away: there is no record {}", path.display())?;
         }
         log.end(json!({}))?;
@@ -80,6 +73,29 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         .map_err(|error| Failure::failed(format_args!("can't remove {}: {error}", path.display())))?;
     log.end(json!({}))?;
     Ok(Outcome::Ok)
+}
+
+/// Takes away maps that no program belongs to, of an `up` that was killed before it had done anything else; whether there
+/// were any.
+fn maps_alone(pins: &Path, record: &Path) -> Result<bool, Failure> {
+    end::are_of_here(pins).map_err(|error| match error {
+        Error::Elsewhere { .. } => {
+            Failure::failed(format_args!("{error}; `backend down` belongs where `backend up` was run"))
+        }
+        error => Failure::failed(error),
+    })?;
+    match end::pinned(pins).map_err(Failure::failed)? {
+        Pinned::Programs => Err(Failure::failed(format_args!(
+            "programs are pinned in {}, and no record {} tells what else was set up: run `guideway backend up` as before, \
+             which writes one, and then `down`",
+            pins.display(),
+            record.display()
+        ))),
+        kind => {
+            end::detach(pins, "", "").map_err(Failure::failed)?;
+            Ok(kind == Pinned::Maps)
+        }
+    }
 }
 
 /// Asks the kernel whether the programs are gone.

@@ -149,13 +149,13 @@ fn programs(
 ) -> Result<Hook, Failure> {
     let path = args.places.record();
     let attach = |record: &mut Record| {
+        // Before anything is made, and then at each step, so that `down` knows even of half a set-up.
+        record.write(&path)?;
         let mut programs = Decapsulator::load(Some(pins)).map_err(Failure::failed)?;
         let sources = setup.sources.iter().map(|source| (source.addr(), source.prefix_len()));
         programs.set_sources(&sources.collect()).map_err(Failure::failed)?;
         programs.set(&setup.settings(record.clamp)).map_err(Failure::failed)?;
         programs.set_addresses(&roles(&setup.vips, ends)).map_err(Failure::failed)?;
-        // Written at each step, so that `down` knows even of half a set-up.
-        record.write(&path)?;
         programs.attach(&setup.listen_on, setup.egress(), args.attach.wish()).map_err(Failure::failed)
     };
     let attached = attach(record).inspect_err(|_| match before {
