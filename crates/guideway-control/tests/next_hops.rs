@@ -135,6 +135,25 @@ fn an_address_is_local_where_routes_end_here() {
 }
 
 #[test]
+fn the_mtu_of_a_route_holds_where_it_is_less_than_the_links() {
+    if !privilege::granted() {
+        return;
+    }
+    let net = Net::new();
+    let by = |link_mtu| NextHop { link_mtu: Some(link_mtu), ..net.by(0, net.far[0].mac()) };
+    let (v4, v6) = (address("10.60.0.1"), address("2001:db8:60::1"));
+    Net::ip(&net.balancer, "route add 10.60.0.0/16 via 10.1.0.2 mtu 1400");
+    Net::ip(&net.balancer, "route add 2001:db8:60::/48 via 2001:db8:1::2 mtu 1420");
+    net.follow(async |mut follower| {
+        follower.follow([v4, v6]);
+        until(&mut follower, v4, PATIENCE, |next_hop| *next_hop == by(1_400)).await;
+        until(&mut follower, v6, PATIENCE, |next_hop| *next_hop == by(1_420)).await;
+        Net::ip(&net.balancer, "route replace 10.60.0.0/16 via 10.1.0.2 mtu 9000");
+        until(&mut follower, v4, PATIENCE, |next_hop| *next_hop == by(1_500)).await;
+    });
+}
+
+#[test]
 fn a_next_hop_that_changes_its_mac_without_a_word_is_followed_within_two_seconds() {
     if !privilege::granted() {
         return;

@@ -45,6 +45,7 @@ mod tests {
                 interface: n,
                 gateway: Some(IpAddr::from([10, 1, 0, n as u8])),
                 weight,
+                mtu: None,
             })
             .collect()
     }

@@ -44,6 +44,8 @@ pub struct Path {
     pub gateway: Option<IpAddr>,
     /// Its share beside the other ways of the route: 1 to 256.
     pub weight: u16,
+    /// The largest IP packet that the route is said to take, bytes, if it is said.
+    pub mtu: Option<u16>,
 }
 
 /// An interface.

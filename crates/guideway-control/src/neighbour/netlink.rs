@@ -12,8 +12,8 @@ use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteNextHop, RouteNextHopFlags, RouteType,
-    RouteVia,
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop, RouteNextHopFlags,
+    RouteType, RouteVia,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::errno::Errno;
@@ -286,8 +286,9 @@ fn paths_of(route: &RouteMessage) -> Vec<Path> {
     if route.header.kind != RouteType::Unicast {
         return Vec::new();
     }
+    let mtu = mtu_of(route);
     let ways = route.attributes.iter().find_map(|attribute| match attribute {
-        RouteAttribute::MultiPath(ways) => Some(ways.iter().filter_map(path_of).collect()),
+        RouteAttribute::MultiPath(ways) => Some(ways.iter().filter_map(|way| path_of(way, mtu)).collect()),
         _ => None,
     });
     ways.unwrap_or_else(|| {
@@ -295,18 +296,31 @@ fn paths_of(route: &RouteMessage) -> Vec<Path> {
             RouteAttribute::Oif(interface) => Some(*interface),
             _ => None,
         });
-        let path = |interface| Path { interface, gateway: gateway_of(&route.attributes), weight: 1 };
+        let path = |interface| Path { interface, gateway: gateway_of(&route.attributes), weight: 1, mtu };
         interface.map(path).into_iter().collect()
     })
 }
 
-fn path_of(way: &RouteNextHop) -> Option<Path> {
+/// What a route says of its MTU (`ip route … mtu`), for all its ways.
+fn mtu_of(route: &RouteMessage) -> Option<u16> {
+    let metrics = route.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Metrics(metrics) => Some(metrics),
+        _ => None,
+    })?;
+    metrics.iter().find_map(|metric| match metric {
+        RouteMetric::Mtu(mtu) if *mtu > 0 => Some(u16::try_from(*mtu).unwrap_or(u16::MAX)),
+        _ => None,
+    })
+}
+
+fn path_of(way: &RouteNextHop, mtu: Option<u16>) -> Option<Path> {
     let dead = RouteNextHopFlags::Dead | RouteNextHopFlags::Linkdown;
     (!way.flags.intersects(dead)).then(|| Path {
         interface: way.interface_index,
         gateway: gateway_of(&way.attributes),
         // The kernel counts weights from 0.
         weight: u16::from(way.hops) + 1,
+        mtu,
     })
 }
 

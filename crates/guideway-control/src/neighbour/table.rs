@@ -388,7 +388,7 @@ impl NeighbourTable {
             interface: path.interface,
             neighbour: mac(path).unwrap_or_default(),
             own_mac: link.and_then(|link| link.mac).unwrap_or_default(),
-            link_mtu: link.and_then(|link| link.mtu),
+            link_mtu: [path.mtu, link.and_then(|link| link.mtu)].into_iter().flatten().min(),
         }
     }
 }

@@ -154,7 +154,9 @@ impl Core {
 
 /// Which of two MTUs holds.
 fn narrow_text(limit: u16, wanted: u16) -> String {
-    format!("whose MTU of {limit} holds instead of {wanted}, [underlay] mtu")
+    format!(
+        "where an MTU of {limit} holds instead of {wanted}, [underlay] mtu: the interface's or the route's"
+    )
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ fn router(number: u8) -> IpAddr {
 }
 
 fn by(number: u8, interface: u32) -> Path {
-    Path { interface, gateway: Some(router(number)), weight: 1 }
+    Path { interface, gateway: Some(router(number)), weight: 1, mtu: None }
 }
 
 fn at(number: u8, interface: u32) -> Place {
@@ -228,7 +228,7 @@ fn ten_thousand_next_hops_are_confirmed_at_a_bearable_rate() {
     table.follow(all.clone(), now);
     for &backend in &all {
         table.handle(
-            Event::Route { backend, paths: vec![Path { interface: 1, gateway: None, weight: 1 }] },
+            Event::Route { backend, paths: vec![Path { interface: 1, gateway: None, weight: 1, mtu: None }] },
             now,
         );
     }
