@@ -72,6 +72,29 @@ pub(crate) fn note(core: &mut Core, kind: DriftKind, service: Option<&str>, coun
     core.journal.note_of(Grade::Warning, Kind::Drift, service, None, text);
 }
 
+/// Counts and tells how many maps were not pinned any more, and are again.
+pub(crate) fn note_repinned(core: &mut Core, count: u32) {
+    let text = match count {
+        0 => return,
+        1 => "the pin of a map had been removed; it was made again".to_owned(),
+        _ => format!("{count} pins of maps had been removed; they were made again"),
+    };
+    put_right(core, PIN, count, Grade::Warning, text);
+}
+
+/// Tells of maps whose pins had been removed while no daemon was at work, and which the kernel did not give out again.
+pub(crate) fn note_removed(core: &mut Core, maps: &[&str]) {
+    if maps.is_empty() {
+        return;
+    }
+    let text = format!(
+        "somebody had removed the pins of maps ({}): the forwarder at work could not be taken over, and another takes its \
+         place; which backends its remembered flows were on is forgotten",
+        maps.join(", ")
+    );
+    core.journal.note(Grade::Error, Kind::Drift, text);
+}
+
 fn round(core: &mut Core, forwarder: &mut Forwarder) {
     core.drift.rounds += 1;
     let (found, error) = core.controller.repair();
@@ -128,11 +151,7 @@ fn round(core: &mut Core, forwarder: &mut Forwarder) {
     tell_once(core, LINK, lost);
     tell_once(core, UNKNOWN, unknown);
     match forwarder.repin() {
-        Ok(0) => {}
-        Ok(count) => {
-            let text = format!("{count} pins of maps had been removed; they were made again");
-            put_right(core, PIN, count, Grade::Warning, text);
-        }
+        Ok(count) => note_repinned(core, count),
         Err(error) => {
             let text = format!(
                 "pins of maps cannot be made again: {error}; packets are forwarded, and the next daemon finds no flows"

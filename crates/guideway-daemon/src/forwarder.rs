@@ -95,6 +95,10 @@ pub(crate) struct Loaded {
     pub(crate) taken_over: bool,
     /// How many limits of one that was taken over were not as they should be.
     pub(crate) put_right: u32,
+    /// How many maps of one were not pinned any more, and are again.
+    pub(crate) repinned: u32,
+    /// The maps that were not, and cannot be: it could not be taken over.
+    pub(crate) removed: Vec<&'static str>,
 }
 
 impl Loaded {
@@ -126,19 +130,25 @@ impl Loaded {
                     interfaces,
                     taken_over: false,
                     put_right: 0,
+                    repinned: 0,
+                    removed: Vec::new(),
                 })
             }
             EngineOptions::Xdp { mode, pins, .. } => {
                 let pins = Pins::new(pins)?;
                 let is_held = |error: &guideway_xdp::Error| matches!(error, guideway_xdp::Error::Held { .. });
                 let hold = patience.take(is_held, || pins.hold())?;
+                pins.are_of_here()?;
+                let repinned = pins.recover()?;
+                let removed = pins.removed_maps()?;
                 let taken_over = pins.is_taken();
                 let balancer = Balancer::load_pinned(&limits, random_key()?, &pins);
                 // Who may not load programs leaves no directory behind.
                 let balancer = balancer.inspect_err(|_| pins.leave())?;
                 let put_right = balancer.set_pace(limits.icmp_per_second);
                 let plane = Plane::Kernel(Arc::new(balancer));
-                Ok(Self { plane, pins: Some((pins, hold, *mode)), interfaces, taken_over, put_right })
+                let pins = Some((pins, hold, *mode));
+                Ok(Self { plane, pins, interfaces, taken_over, put_right, repinned, removed })
             }
         }
     }

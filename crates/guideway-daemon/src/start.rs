@@ -108,6 +108,8 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
         core.journal.note(Grade::Info, Kind::Daemon, "took over the forwarder of an earlier daemon");
     }
     drift::note(&mut core, DriftKind::Settings, None, loaded.put_right);
+    drift::note_repinned(&mut core, loaded.repinned);
+    drift::note_removed(&mut core, &loaded.removed);
     for text in core.about.faults.clone() {
         core.journal.note(Grade::Warning, Kind::Daemon, text);
     }

@@ -42,6 +42,7 @@ pub mod peer;
 pub mod pins;
 pub mod preflight;
 pub mod prober;
+mod recover;
 pub mod sampler;
 mod sever;
 pub mod step;

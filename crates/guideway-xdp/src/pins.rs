@@ -139,6 +139,12 @@ impl Pins {
         Ok(names.filter_map(|name| index_of(&name.to_string_lossy())).collect())
     }
 
+    /// The pins of links.
+    pub(crate) fn links(&self) -> Result<Vec<PathBuf>, Error> {
+        let is_link = |entry: &fs::DirEntry| index_of(&entry.file_name().to_string_lossy()).is_some();
+        Ok(self.entries()?.filter(is_link).map(|entry| entry.path()).collect())
+    }
+
     /// Takes the program whose link is pinned here off the interface with this index, whoever holds the link; `false`
     /// where none is pinned.
     ///

@@ -32,12 +32,22 @@ pub(crate) enum Whereabouts {
     },
 }
 
+/// The id of the program that the link pinned there holds.
+pub(crate) fn program(pin: &Path) -> Result<u32, Error> {
+    let told = pinned(pin).and_then(|link| info(link.as_raw_fd()));
+    told.map(|info| info.program).map_err(|error| untold(pin, &error))
+}
+
 /// Where the program of the link pinned there is.
 pub(crate) fn whereabouts(pin: &Path) -> Result<Whereabouts, Error> {
-    find(pin).map_err(|error| Error::Pin {
+    find(pin).map_err(|error| untold(pin, &error))
+}
+
+fn untold(pin: &Path, error: &io::Error) -> Error {
+    Error::Pin {
         path: pin.to_path_buf(),
-        reason: format!("the kernel does not tell where its program is: {}", describe(&error)),
-    })
+        reason: format!("the kernel does not tell where its program is: {}", describe(error)),
+    }
 }
 
 /// Refuses pins of programs that are at interfaces of another namespace. What is pinned by names that `is_link` does not

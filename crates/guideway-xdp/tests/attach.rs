@@ -157,6 +157,40 @@ fn a_renamed_interface_keeps_its_program_whoever_has_its_old_name() {
 }
 
 #[test]
+fn maps_whose_pins_were_removed_are_had_again_from_the_program_that_forwards_with_them() {
+    apart(|root| {
+        let pins = Pins::new(&root).unwrap();
+        let flows = root.join(format!("v{LAYOUT_VERSION}/FLOWS"));
+        let first = Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap();
+        let attachment = first.attach("lo", Wish::Auto).unwrap();
+        assert_eq!((pins.recover().unwrap(), pins.removed_maps().unwrap()), (0, Vec::new()));
+        let marked = |balancer: &Balancer| balancer.flows()[7].entries[0].info.load(Relaxed);
+        first.flows()[7].entries[0].info.store(99, Relaxed);
+        drop((attachment, first));
+        std::fs::remove_file(&flows).unwrap();
+        assert_eq!(pins.removed_maps().unwrap(), ["FLOWS"]);
+        assert_eq!((pins.recover().unwrap(), pins.removed_maps().unwrap()), (1, Vec::new()));
+        assert!(pins.is_taken());
+        let second = Balancer::load_pinned(&LIMITS, [3, 4], &pins).unwrap();
+        assert_eq!((marked(&second), second.settings().flow_key()), (99, [1, 2]));
+        drop(second);
+
+        // Maps of a later start that did not end are not the program's.
+        for shape in std::fs::read_dir(flows.parent().unwrap()).unwrap().flatten() {
+            if !shape.file_name().to_string_lossy().contains('-') {
+                std::fs::remove_file(shape.path()).unwrap();
+            }
+        }
+        drop(Balancer::load_pinned(&LIMITS, [5, 6], &pins).unwrap());
+        std::fs::remove_file(&flows).unwrap();
+        assert_eq!((pins.recover().unwrap(), pins.removed_maps().unwrap()), (0, vec!["FLOWS"]));
+        let third = Balancer::load_pinned(&LIMITS, [7, 8], &pins).unwrap();
+        assert_eq!(third.settings().flow_key(), [7, 8]);
+        pins.remove().unwrap();
+    });
+}
+
+#[test]
 fn a_directory_with_the_name_of_a_pin_is_named_as_what_is_in_the_way() {
     apart(|root| {
         let pins = Pins::new(&root).unwrap();
