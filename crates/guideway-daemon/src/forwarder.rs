@@ -28,6 +28,8 @@ pub(crate) struct Forwarder {
     plane: Plane,
     held: Held,
     ports: Vec<Interface>,
+    /// Interfaces that an earlier daemon's program was taken off as this one began.
+    pub(crate) let_go: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -179,14 +181,16 @@ impl Loaded {
                         let _ = pins.remove();
                     }
                 })?;
+                let mut let_go = Vec::new();
                 for left in pins.interfaces()? {
                     if interfaces.iter().all(|(_, index)| *index != left) {
                         pins.take_off(left)?;
+                        let_go.extend(name_of(left));
                     }
                 }
                 let ports = attachments.iter().map(port).collect();
                 let held = Held::Kernel { balancer: Arc::clone(balancer), attachments, mode, pins, hold };
-                Ok(Forwarder { plane, held, ports })
+                Ok(Forwarder { plane, held, ports, let_go })
             }
             (Plane::Soft(memory), _) => {
                 let indices: Vec<u32> = interfaces.iter().map(|(_, index)| *index).collect();
@@ -200,7 +204,8 @@ impl Loaded {
                     down: false,
                 };
                 let ports = interfaces.into_iter().map(port).collect();
-                Ok(Forwarder { plane, held: Held::Soft { live, told_joined: false }, ports })
+                let held = Held::Soft { live, told_joined: false };
+                Ok(Forwarder { plane, held, ports, let_go: Vec::new() })
             }
             // A kernel's forwarder of the daemon is always pinned.
             (Plane::Kernel(_), None) => Err(ForwarderError::NoInterface),

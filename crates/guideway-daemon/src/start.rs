@@ -134,6 +134,12 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
             core.journal.note(Grade::Warning, Kind::Daemon, text);
         }
     }
+    for name in &forwarder.let_go {
+        let text = format!(
+            "nothing forwards at {name} any more: an earlier daemon did, and it is not among the interfaces now"
+        );
+        core.journal.note(Grade::Warning, Kind::Daemon, text);
+    }
     let last = last_good.filter(|_| stale.is_some());
     let last = last.unwrap_or_else(|| LastGood::new(&source, core.about.taken_at));
     let mut kept = Kept::new(last, stale.is_none(), history);

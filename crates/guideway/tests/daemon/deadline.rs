@@ -138,6 +138,7 @@ fn interfaces_come_from_the_configuration_and_one_that_is_dropped_is_let_go() {
     let daemon = bed.run();
     said(&daemon, "took over the forwarder");
     assert!(!there(), "the command line names one interface alone");
+    said(&daemon, "nothing forwards at other0 any more");
     bed.configure(&with("shutdown_grace = \"2s\"", "", &backends(3, |_| "")));
     said(&daemon, "is in force");
     bed.serves();
