@@ -8,6 +8,7 @@
 //! Changes mark services; marked services are committed at once after a quiet time, and otherwise once in
 //! [`COMMIT_EVERY`], so that whatever flaps costs no more than that.
 
+mod commit_text;
 mod drains;
 #[cfg(test)]
 mod flapping;
@@ -24,7 +25,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use guideway_control::config::{Config, Encapsulation, HealthVia, OnExit};
 use guideway_control::controller::{ChangeError, Controller};
-use guideway_control::counted;
 use guideway_control::desired::{Committed, Desired};
 use guideway_control::drain::Drains;
 use guideway_control::health::{self, Answer, Board, Change, Finding, Round, Verdict, Who};
@@ -529,7 +529,7 @@ impl Core {
                     self.journal.note_of(Grade::Info, Kind::Commit, Some(&service), None, "removed");
                 }
                 Ok(Some(change)) => {
-                    let (grade, text) = describe(&change);
+                    let (grade, text) = commit_text::of(&change);
                     self.slack.note_table(change.slots, now);
                     self.journal.note_of(grade, Kind::Commit, Some(&service), None, text);
                 }
@@ -565,26 +565,4 @@ fn reason(finding: &Finding) -> String {
         return finding.reason.clone();
     }
     format!("{} ({})", finding.reason, finding.detail.join("; "))
-}
-
-/// A change in words, and how grave it is.
-fn describe(change: &guideway_control::controller::ServiceChange) -> (Grade, String) {
-    let eligible = change.eligible;
-    let takers = counted(eligible, "backend takes new flows", "backends take new flows");
-    let mut text = format!("generation {}: {takers}", change.generation);
-    if change.last_resort {
-        text += " although their checks fail (last resort)";
-    }
-    text += &format!("; {} of {} slots moved", change.moved, change.slots);
-    if change.needless > 0 {
-        text += &format!(", {} needlessly", change.needless);
-    }
-    if change.voided_flows > 0 {
-        text += &format!("; {}", counted(change.voided_flows, "live flow ended", "live flows ended"));
-    }
-    if change.resize_waits {
-        text += "; the new table size waits until the service has settled";
-    }
-    let grade = if change.last_resort || eligible == 0 { Grade::Warning } else { Grade::Info };
-    (grade, text)
 }

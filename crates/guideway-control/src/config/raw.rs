@@ -158,7 +158,8 @@ pub(crate) struct RawSettings {
     /// What a client gets when no backend may take it. Default `reject`.
     pub(crate) no_backend: Option<At<NoBackend>>,
     /// What happens when every health check fails. A backend that has never passed takes no flows as a last resort
-    /// either: nothing says that it ever served. Default `last-resort`.
+    /// either: nothing says that it ever served. Once a check passes again, flows on those that still fail end. Default
+    /// `last-resort`.
     pub(crate) all_down: Option<At<AllDown>>,
     /// How long flows of a backend that drains or was removed may last; then they end, and what still comes gets what
     /// `orphans` says. A drain that an operator gives another deadline has that. Default: until they end by themselves.

@@ -20,10 +20,14 @@ pub struct ServiceChange {
     pub needless: u32,
     /// Remembered live flows on backends that are down since this change.
     pub voided_flows: u32,
+    /// Backends that kept flows before and keep none since this change: their flows end, those that nothing remembers too.
+    pub cut_backends: u32,
     /// Backends that take new flows.
     pub eligible: u32,
     /// Whether those are in use although their checks fail.
     pub last_resort: bool,
+    /// Whether that was so before this change, and is over.
+    pub last_resort_over: bool,
     /// Whether a new size or seed waits until the table before the present one is given up.
     pub resize_waits: bool,
 }
@@ -36,6 +40,8 @@ impl ServiceChange {
             moved: self.moved + next.moved,
             needless: self.needless + next.needless,
             voided_flows: self.voided_flows + next.voided_flows,
+            cut_backends: self.cut_backends + next.cut_backends,
+            last_resort_over: (self.last_resort_over || next.last_resort_over) && !next.last_resort,
             ..next
         }
     }

@@ -25,6 +25,13 @@ pub(super) struct Plan {
     pub(super) resize_waits: bool,
 }
 
+/// What a change ends.
+#[derive(Default)]
+pub(super) struct Cut {
+    pub(super) backends: u32,
+    pub(super) remembered_flows: u32,
+}
+
 /// Backends that a change wants, and which of them have not been found among the members yet.
 struct Wanted<'a> {
     names: Names<'a>,
@@ -261,21 +268,28 @@ impl<E: Engine> Controller<E> {
         Ok(Plan { members, eligible, last_resort, owners, size: size.get(), seed, resize_waits })
     }
 
-    /// Live remembered flows on backends that the plan takes down.
-    pub(super) fn flows_to_be_voided(&self, name: &str, plan: &Plan, living: &Living) -> u32 {
-        let Some(held) = self.services.get(name) else { return 0 };
+    /// Of a service, the backends that the plan takes down.
+    fn cut_by<'a>(&'a self, held: &'a Held, plan: &'a Plan) -> impl Iterator<Item = u16> {
         let state = |members: &[Option<Member>], last_resort: bool, local: u16| {
             members
                 .get(usize::from(local))
                 .and_then(Option::as_ref)
                 .map_or(BackendState::Free, |member| member.state(last_resort && member.is_last_resort()))
         };
-        let voided = (0..held.members.len() as u16).filter(|&local| {
+        (0..held.members.len() as u16).filter(move |&local| {
             self.engine
                 .backend(held.places.offset + u32::from(local))
                 .is_some_and(|record| record.state().keeps_flows())
                 && !state(&plan.members, plan.last_resort, local).keeps_flows()
-        });
-        voided.map(|local| living.of(&self.engine, held.id, local)).sum()
+        })
+    }
+
+    /// What the plan ends: the number of backends that it takes down, and the live remembered flows on them.
+    pub(super) fn to_be_cut(&self, name: &str, plan: &Plan, living: &Living) -> Cut {
+        let Some(held) = self.services.get(name) else { return Cut::default() };
+        self.cut_by(held, plan).fold(Cut::default(), |cut, local| Cut {
+            backends: cut.backends + 1,
+            remembered_flows: cut.remembered_flows + living.of(&self.engine, held.id, local),
+        })
     }
 }

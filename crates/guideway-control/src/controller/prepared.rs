@@ -110,8 +110,10 @@ impl<E: Engine> Controller<E> {
             moved: 0,
             needless: 0,
             voided_flows: 0,
+            cut_backends: 0,
             eligible: plan.eligible.len() as u32,
             last_resort: plan.last_resort,
+            last_resort_over: false,
             resize_waits: false,
         };
         self.unpublished = true;
@@ -157,7 +159,7 @@ impl<E: Engine> Controller<E> {
         } else {
             None
         };
-        let voided_flows = self.flows_to_be_voided(&name, &plan, living);
+        let cut = self.to_be_cut(&name, &plan, living);
         let engine = &self.engine;
         let held = self.services.get_mut(&name).ok_or_else(unknown)?;
         // The checks' word may have changed with this very change; who took flows before went by the old one.
@@ -198,9 +200,11 @@ impl<E: Engine> Controller<E> {
             slots: plan.size,
             moved: 0,
             needless: 0,
-            voided_flows,
+            voided_flows: cut.remembered_flows,
+            cut_backends: cut.backends,
             eligible: plan.eligible.len() as u32,
             last_resort: plan.last_resort,
+            last_resort_over: before.last_resort && !plan.last_resort,
             resize_waits: plan.resize_waits,
         };
         self.relisten(&name, &before.spec.listen, &listen);

@@ -19,18 +19,22 @@ impl<E: Engine> Controller<E> {
     ) -> Result<ServiceChange, ChangeError> {
         self.check(spec)?;
         let plan = self.plan(spec, &health_of_new, Removal::Drain)?;
+        let cut = self.to_be_cut(&spec.name, &plan, &Living::default());
+        let held = self.services.get(&spec.name);
         let mut change = ServiceChange {
             service: spec.name.clone(),
             generation: 1,
             slots: plan.size,
             moved: 0,
             needless: 0,
-            voided_flows: self.flows_to_be_voided(&spec.name, &plan, &Living::default()),
+            voided_flows: cut.remembered_flows,
+            cut_backends: cut.backends,
             eligible: plan.eligible.len() as u32,
             last_resort: plan.last_resort,
+            last_resort_over: held.is_some_and(|held| held.last_resort) && !plan.last_resort,
             resize_waits: plan.resize_waits,
         };
-        let Some(held) = self.services.get(&spec.name) else { return Ok(change) };
+        let Some(held) = held else { return Ok(change) };
         let shares = Shares::new((&held.members, held.last_resort), (&plan.members, plan.last_resort));
         let moves = shares.moves(held, &plan.owners, plan.seed);
         let replaced = held.is_replaced_by(plan.size, plan.seed);

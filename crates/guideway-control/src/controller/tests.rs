@@ -396,8 +396,11 @@ fn when_every_check_fails_the_last_resort_or_nobody_takes_new_flows() {
         assert_eq!(status.last_resort, rule == AllDown::LastResort);
         assert_eq!(status.backends.iter().map(|backend| backend.slots).sum::<u32>(), all);
         assert_eq!((5..9).map(|n| slots_of(&controller, &format!("be{n}"))).sum::<u32>(), 0);
-        controller.set_health("web", "be7", Health::Up).unwrap();
+        let change = controller.set_health("web", "be7", Health::Up).unwrap();
         assert_eq!(slots_of(&controller, "be7"), 1009);
+        // Those that were used although they fail are left, and the flows on them end.
+        let used = if rule == AllDown::LastResort { 4 } else { 0 };
+        assert_eq!((change.cut_backends, change.last_resort_over), (used, used > 0));
     }
 }
 

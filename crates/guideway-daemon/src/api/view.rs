@@ -217,7 +217,8 @@ fn faults(core: &Core, services: &[Outline]) -> Vec<String> {
         let failing = all_failing.remove(service.name.as_str()).unwrap_or_default();
         if service.last_resort {
             faults.push(format!(
-                "{}: every check fails; the backends are used as a last resort, as all_down says",
+                "{}: every check fails; the backends are used as a last resort, as all_down says, and flows on those that \
+                 still fail end when others pass again",
                 service.name
             ));
         } else if service.eligible() == 0 {
