@@ -42,35 +42,31 @@ impl Core {
         }
         if changes.len() > TOLD {
             let unresolved = changes.iter().filter(|(_, next_hop)| next_hop.neighbour == [0; 6]).count();
-            let text = format!("{} next hops changed; {unresolved} have no neighbour", changes.len());
+            let text = format!("{} next hops changed; {unresolved} have no neighbour yet", changes.len());
             self.journal.note(Grade::Info, Kind::NextHop, text);
             return;
         }
-        for &(backend, next_hop) in changes {
-            if let Some(why) = self.ways.why_lost(backend, next_hop) {
-                let text = format!("no way to {backend}: {}", self.why_lost(why));
-                self.journal.note(Grade::Warning, Kind::NextHop, text);
-            } else {
-                let mac = next_hop.neighbour.map(|byte| format!("{byte:02x}")).join(":");
-                let by = self.link_name(next_hop.interface);
-                let text = format!("frames to {backend} go to {mac} by {by}");
-                let wanted = self.config.underlay.mtu;
-                let text = match next_hop.limit(wanted) {
-                    limit if limit < wanted => format!("{text}, {}", narrow_text(limit, wanted)),
-                    _ => text,
-                };
-                self.journal.note(Grade::Info, Kind::NextHop, text);
-            }
+        // Those without a neighbour are being asked; who does not answer is told by `note_lost_ways`.
+        for &(backend, next_hop) in changes.iter().filter(|(_, way)| way.neighbour != [0; 6]) {
+            let mac = next_hop.neighbour.map(|byte| format!("{byte:02x}")).join(":");
+            let by = self.link_name(next_hop.interface);
+            let text = format!("frames to {backend} go to {mac} by {by}");
+            let wanted = self.config.underlay.mtu;
+            let text = match next_hop.limit(wanted) {
+                limit if limit < wanted => format!("{text}, {}", narrow_text(limit, wanted)),
+                _ => text,
+            };
+            self.journal.note(Grade::Info, Kind::NextHop, text);
         }
     }
 
-    /// Looks which backends no frame can be sent to.
+    /// Looks which backends no frame can be sent to, and tells of those that are new among them.
     pub(crate) fn note_lost_ways(&mut self, is_down: impl Fn(u32) -> bool, now: Instant) {
         if self.lost_looked_at.is_some_and(|at| now < at + LOOK_EVERY) {
             return;
         }
         self.lost_looked_at = Some(now);
-        self.lost = self.ways.lost(now).collect();
+        let before = std::mem::replace(&mut self.lost, self.ways.lost(now).collect());
         let refused = self.ways.by(|link| self.refusing.contains_key(&link));
         for (backend, link) in refused.collect::<Vec<_>>() {
             self.lost.entry(backend).or_insert(Lost::Refused(link));
@@ -86,6 +82,14 @@ impl Core {
             {
                 *why = Lost::Link(link);
             }
+        }
+        // What an interface refuses was told of that interface.
+        let is_new = |(backend, why): &(&IpAddr, &Lost)| {
+            !before.contains_key(*backend) && !matches!(why, Lost::Refused(_))
+        };
+        let new: Vec<_> = self.lost.iter().filter(is_new).map(|(&backend, &why)| (backend, why)).collect();
+        for text in self.texts_of(new).collect::<Vec<_>>() {
+            self.journal.note(Grade::Warning, Kind::NextHop, text);
         }
     }
 
@@ -107,11 +111,15 @@ impl Core {
 
     /// What is wrong with the ways to backends, a line for each reason.
     pub(crate) fn lost_texts(&self) -> impl Iterator<Item = String> {
+        self.texts_of(self.lost.iter().map(|(&backend, &why)| (backend, why)))
+    }
+
+    fn texts_of(&self, lost: impl IntoIterator<Item = (IpAddr, Lost)>) -> impl Iterator<Item = String> {
         let mut by_reason: BTreeMap<Lost, Vec<IpAddr>> = BTreeMap::new();
-        for (&backend, &why) in &self.lost {
+        for (backend, why) in lost {
             by_reason.entry(why).or_default().push(backend);
         }
-        by_reason.into_iter().map(|(why, backends)| {
+        by_reason.into_iter().map(move |(why, backends)| {
             let named: Vec<String> = backends.iter().take(NAMED).map(IpAddr::to_string).collect();
             let more = match backends.len().saturating_sub(NAMED) {
                 0 => String::new(),
@@ -170,6 +178,32 @@ mod tests {
 
     /// An interface that there is not.
     const LINK: u32 = 0x7fff_0000;
+
+    #[test]
+    fn nobody_is_warned_of_a_neighbour_before_it_had_time_to_answer() {
+        let mut now = Instant::now();
+        let mut core = in_process::core(in_process::CONFIG, now).unwrap();
+        let warnings = |core: &Core| {
+            let all = core.journal.since(0).filter(|event| event.grade == Grade::Warning);
+            all.map(|event| event.text.clone()).collect::<Vec<_>>()
+        };
+        let asked = NextHop { interface: LINK, own_mac: [4; 6], ..NextHop::default() };
+        let [first, second] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
+        core.set_next_hops(&[(first, asked), (second, asked)], now);
+        core.note_lost_ways(|_| false, now);
+        assert_eq!(warnings(&core), Vec::<String>::new());
+        core.set_next_hops(&[(first, NextHop { neighbour: [2; 6], ..asked })], now);
+        for _ in 0..3 {
+            now += LOOK_EVERY;
+            core.note_lost_ways(|_| false, now);
+        }
+        let warnings = warnings(&core);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(
+            warnings[0].starts_with("no way to 10.0.0.2, what is sent there is dropped: "),
+            "{warnings:?}"
+        );
+    }
 
     #[test]
     fn a_backend_without_a_way_is_a_fault_with_its_reason_until_there_is_one() {
