@@ -43,7 +43,7 @@ test('the numbers are those of the API', async () => {
     ['Received', status.packets.received_total], ['Forwarded', status.packets.forwarded_total], ['Answered', status.packets.answered_total],
     ['Passed', status.packets.passed_total], ['Dropped', status.packets.dropped_total], ['Remembered flows', status.flow_table.entries],
     ['Services', status.services], ['Backends', status.backends.total], ['Take new flows', status.backends.eligible],
-    ['Failing', status.backends.failing], ['Draining', status.backends.draining], ['In maintenance', status.backends.maintenance],
+    ['Failing', status.backends.failing], ['Set to drain', status.backends.draining], ['In maintenance', status.backends.maintenance],
     ['Version', status.version], ['Engine', status.engine], ['Interface c0', status.interfaces[0].mode],
     ['Source', status.config.source], ['Revision', status.revision], ['Digest', status.digest],
   ]) assert.equal(await value(page, name), String(expected), name);

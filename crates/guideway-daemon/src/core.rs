@@ -9,6 +9,7 @@
 //! [`COMMIT_EVERY`], so that whatever flaps costs no more than that.
 
 mod commit_text;
+mod crowding;
 mod drains;
 #[cfg(test)]
 mod flapping;
@@ -42,6 +43,7 @@ use crate::log::Log;
 use crate::manager::Heartbeat;
 use crate::slack::Slack;
 use crate::ways::{Lost, Ways};
+use crowding::Crowding;
 
 /// The least time from one commit to the next.
 const COMMIT_EVERY: Duration = Duration::from_millis(20);
@@ -99,6 +101,7 @@ pub(crate) struct Core {
     /// Whether tunnels of probes may have changed since they were told.
     pub(crate) tunnels_stale: bool,
     pub(crate) slack: Slack,
+    pub(crate) crowding: Crowding,
     /// Fed by work that takes long.
     pub(crate) heartbeat: Heartbeat,
     /// When drains are to be looked at after a change, and before when they rest.
@@ -213,6 +216,7 @@ impl Core {
             foreign_sources: BTreeSet::new(),
             tunnels_stale: true,
             slack: Slack::default(),
+            crowding: Crowding::default(),
             heartbeat: Heartbeat::new(now),
             drains_due: None,
             drains_rest_until: None,
@@ -556,6 +560,7 @@ impl Core {
         }
         self.look_at_drains(now);
         self.note_impossible();
+        self.note_crowding(now);
     }
 }
 

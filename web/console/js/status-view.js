@@ -28,7 +28,7 @@ export class StatusView {
         ['Backends', count(backends.total)],
         ['Take new flows', count(backends.eligible)],
         ['Failing', count(backends.failing)],
-        ['Draining', count(backends.draining), several(status.drains, 'drain under way', 'drains under way')],
+        ['Set to drain', count(backends.draining), `${several(status.drains, 'drain under way', 'drains under way')}${status.drains_of_removed > 0 ? `, ${count(status.drains_of_removed)} of removed backends` : ''}`],
         ['In maintenance', count(backends.maintenance)],
       ],
       Daemon: [

@@ -35,6 +35,10 @@ pub(crate) fn status(core: &Core) -> Status {
     let of = |kind| totals.kind(kind).packets;
     let engine = core.controller.engine();
     let faults = faults(core, &services);
+    let flow_table = FlowTable {
+        capacity: (engine.flows().len() * ENTRIES) as u64,
+        entries: remembered_flows(engine, services.iter().map(|service| service.id)),
+    };
     Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         revision: core.revision(),
@@ -47,6 +51,7 @@ pub(crate) fn status(core: &Core) -> Status {
         backends: backend_counts(core, &services),
         overrides: overrides(core),
         drains: drains_under_way(core),
+        drains_of_removed: under_way(core).filter(|key| key.removed).count() as u64,
         packets: PacketCounts {
             received_total: totals.received.packets,
             forwarded_total: of(Kind::Forwarded),
@@ -54,15 +59,12 @@ pub(crate) fn status(core: &Core) -> Status {
             passed_total: of(Kind::Passed),
             dropped_total: of(Kind::Dropped),
         },
-        flow_table: FlowTable {
-            capacity: (engine.flows().len() * ENTRIES) as u64,
-            entries: remembered_flows(engine, services.iter().map(|service| service.id)),
-        },
+        flow_table,
         socket: core.about.socket.as_ref().map(|path| path.display().to_string()),
         page: core.about.address.map(|address| page::url(&LAB, address)),
         console: core.about.address.map(|address| page::url(&CONSOLE, address)),
         drift: drift(core),
-        notes: asides(core).into_iter().chain(faults.iter().cloned()).collect(),
+        notes: asides(core, flow_table).into_iter().chain(faults.iter().cloned()).collect(),
         faults,
     }
 }
@@ -156,9 +158,13 @@ pub(crate) fn ready_addresses(core: &Core) -> HashSet<IpAddr> {
     ready.map(|(_, backend)| backend.address).collect()
 }
 
-/// Drains that are not over.
+/// Drains that are not over, those of removed backends among them.
 pub(crate) fn drains_under_way(core: &Core) -> u64 {
-    core.drains.iter().filter(|(_, drain)| !drain.phase.is_over()).count() as u64
+    under_way(core).count() as u64
+}
+
+fn under_way(core: &Core) -> impl Iterator<Item = &DrainKey> {
+    core.drains.iter().filter(|(_, drain)| !drain.phase.is_over()).map(|(key, _)| key)
 }
 
 fn drift(core: &Core) -> Drift {
@@ -177,14 +183,16 @@ const OVERRIDES: usize = 100;
 const NAMED: usize = 5;
 
 /// What is no fault, and good to know.
-fn asides(core: &Core) -> Vec<String> {
+fn asides(core: &Core, flow_table: FlowTable) -> Vec<String> {
     let fell_back = core.about.interfaces.iter().filter(|port| port.fell_back.is_some());
     let note = |port: &Interface| {
         let Interface { name, mode, .. } = port;
         format!("{name} runs in {mode} mode, not in native; `guideway doctor {name}` tells more")
     };
     let renamed = core.renamed_texts().map(|(_, text)| text);
-    fell_back.map(note).chain(renamed).chain(core.foreign_sources()).chain(core.narrow_links()).collect()
+    let crowded = core.crowding.aside(flow_table.entries, flow_table.capacity);
+    let others = renamed.chain(core.foreign_sources()).chain(core.narrow_links()).chain(crowded);
+    fell_back.map(note).chain(others).collect()
 }
 
 /// A backend that is wanted and fails its checks.
@@ -209,6 +217,7 @@ fn faults(core: &Core, services: &[Outline]) -> Vec<String> {
     faults.extend(core.drift.failing.values().cloned());
     faults.extend(core.about.interfaces.iter().filter(|port| port.down).map(is_down_text));
     faults.extend(core.lost_texts());
+    faults.extend(core.crowding.fault());
     let configured: HashMap<&str, &config::Service> =
         core.config.services.iter().map(|service| (service.name.as_str(), service)).collect();
     let mut all_failing = all_failing(core);

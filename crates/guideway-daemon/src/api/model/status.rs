@@ -29,8 +29,11 @@ pub struct Status {
     /// What operators said that is not what the configuration says.
     #[serde(default)]
     pub overrides: Overrides,
-    /// Drains under way.
+    /// Drains under way: flows that are waited for, on backends that are set to drain or were removed.
     pub drains: u64,
+    /// Those of them on backends that were removed from the configuration, which `backends` does not count.
+    #[serde(default)]
+    pub drains_of_removed: u64,
     /// Packets that came in.
     pub packets: PacketCounts,
     /// Remembered flows.
@@ -140,7 +143,7 @@ pub struct BackendCounts {
     pub total: u64,
     /// Those that take new flows.
     pub eligible: u64,
-    /// Those that operators or the configuration drain.
+    /// Those that operators or the configuration set to drain, whether or not flows are left on them.
     pub draining: u64,
     /// Those that operators or the configuration have switched off.
     pub maintenance: u64,

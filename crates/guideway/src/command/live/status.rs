@@ -62,7 +62,7 @@ fn show(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
         (
             "backends",
             format!(
-                "{}: {} take new flows, {} draining, {} in maintenance, {} failing",
+                "{}: {} take new flows, {} set to drain, {} in maintenance, {} failing",
                 b.total, b.eligible, b.draining, b.maintenance, b.failing
             ),
         ),
@@ -74,7 +74,7 @@ fn show(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
             ),
         ),
         ("flow table", format!("{} of {}", status.flow_table.entries, status.flow_table.capacity)),
-        ("drains", status.drains.to_string()),
+        ("drains", drains(&status)),
         ("compared", compared(&status.drift)),
     ] {
         writeln!(screen, "{what:>14}  {text}")?;
@@ -128,6 +128,18 @@ fn overridden(overrides: &Overrides) -> Option<String> {
             named.join("; ")
         )
     })
+}
+
+/// The drains that flows are waited for in. Backends that were removed drain too, and are not counted among the backends.
+fn drains(status: &Status) -> String {
+    let text = format!("{} under way", status.drains);
+    match status.drains_of_removed {
+        0 => text,
+        removed => format!(
+            "{text}, {} from the configuration",
+            counted(removed, "of a backend removed", "of backends removed")
+        ),
+    }
 }
 
 /// What comparing the forwarder with what it should hold has found.
