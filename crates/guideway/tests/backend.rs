@@ -309,7 +309,8 @@ fn the_record_tells_where_the_pins_are_and_down_claims_nothing_that_it_did_not_d
         assert_eq!(host.addresses(), up_now, "nothing was changed");
         let down = guideway(0, "backend down".to_owned());
         assert!(down.contains("took the decapsulator off net0"), "{down}");
-        assert!(!host.programs().contains("xdp") && !bpf.join("guideway-backend").exists());
+        assert!(!host.programs().contains("xdp"));
+        assert!(!host.places.join("bpf/made").exists(), "what `up` made is gone");
         assert_eq!((host.addresses(), host.settings()), before);
     }
 }

@@ -71,6 +71,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     }
     std::fs::remove_file(&path)
         .map_err(|error| Failure::failed(format_args!("can't remove {}: {error}", path.display())))?;
+    record.unmake_directories();
     log.end(json!({}))?;
     Ok(Outcome::Ok)
 }

@@ -52,6 +52,11 @@ pub(crate) fn pins_below(bpffs: &Path) -> PathBuf {
     bpffs.join("guideway-backend").join(LAYOUT)
 }
 
+/// Of a directory and those above it the ones that are not there, the deepest first.
+pub(crate) fn missing(bpffs: &Path) -> impl Iterator<Item = PathBuf> {
+    bpffs.ancestors().take_while(|directory| !directory.exists()).map(Path::to_owned)
+}
+
 /// Makes the directory of pins, and those above it, where they are in a BPF file system.
 pub(crate) fn make_pins(bpffs: &Path) -> Result<PathBuf, Failure> {
     let at = bpffs.display();

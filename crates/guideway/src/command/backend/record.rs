@@ -20,6 +20,9 @@ pub(crate) struct Record {
     /// account of it has written the record.
     #[serde(default)]
     pub(crate) bpffs: Option<PathBuf>,
+    /// That directory and those above it which were not there before, the deepest first.
+    #[serde(default)]
+    pub(crate) made: Vec<PathBuf>,
     /// The interface that packets come by.
     pub(crate) listen_on: String,
     /// Its index, which stays when it is renamed; none where a version that kept no account of it has written the record.
@@ -109,6 +112,14 @@ impl Record {
         let beside = path.with_extension("new");
         std::fs::write(&beside, text + "\n").map_err(failed)?;
         std::fs::rename(&beside, path).map_err(failed)
+    }
+
+    /// Takes away the directories that were made for pins, as far as nothing is in them.
+    pub(crate) fn unmake_directories(&self) {
+        for directory in &self.made {
+            // What somebody else has put there keeps it.
+            let _ = std::fs::remove_dir(directory);
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::change::{Change, Log};
 use super::host::Host;
-use super::place::{Places, make_pins, pins_below};
+use super::place::{Places, make_pins, missing, pins_below};
 use super::record::Record;
 use super::setup::Setup;
 use super::sysctl;
@@ -110,6 +110,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         clamp,
         ..before.clone().unwrap_or_else(Record::new)
     };
+    record.made.extend(missing(&bpffs));
     let hook = programs(args, setup, &ends, &make_pins(&bpffs)?, &mut record, before, &mut log)?;
     if setup.vips.iter().any(IpAddr::is_ipv4) {
         settings(&mut record, &mut log, &path)?;
@@ -164,6 +165,7 @@ fn programs(
         // Nothing runs that would need what was pinned just now.
         None => {
             drop(end::detach(pins, &setup.listen_on, setup.egress()));
+            record.unmake_directories();
             drop(std::fs::remove_file(&path));
         }
     })?;
