@@ -38,7 +38,7 @@ mod watch;
 mod ways;
 
 pub use crate::core::Refused;
-pub use api::{ApiError, model, readers_socket};
+pub use api::{ApiError, model, operators_socket, readers_socket};
 pub use error::RunError;
 pub use forwarder::{Detached, ForwarderError, Remains, detach, remains};
 pub use limits::default_limits;

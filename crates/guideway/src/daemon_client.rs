@@ -82,7 +82,7 @@ impl DaemonArgs {
         body: &[u8],
         header: Option<(&str, &str)>,
     ) -> Result<Answer, Failure> {
-        let unreachable = |error: io::Error| unreachable(&self.socket, &error);
+        let unreachable = |error: io::Error| unreachable(&self.socket, method, &error);
         let mut stream = UnixStream::connect(&self.socket).map_err(unreachable)?;
         // The system takes no time for none at all.
         let patience = patience.clamp(Duration::from_millis(1), PATIENCE);
@@ -96,12 +96,13 @@ impl DaemonArgs {
         }
         head += "\r\n";
         let mut answer = Vec::new();
-        stream
-            .write_all(head.as_bytes())
-            .and_then(|()| stream.write_all(body))
-            .and_then(|()| stream.take(MAX_ANSWER).read_to_end(&mut answer))
-            .map_err(unreachable)?;
+        let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+        // Who refuses a request may answer before the whole of it was sent, and take no more.
+        let read = stream.take(MAX_ANSWER).read_to_end(&mut answer);
         let (status, answer) = parse(&answer).ok_or_else(|| {
+            if let Err(error) = sent.and(read) {
+                return unreachable(error);
+            }
             let socket = self.socket.display();
             if answer.is_empty() || answer.starts_with(b"HTTP/1.") {
                 return Failure::Unreachable(format!(
@@ -117,6 +118,7 @@ impl DaemonArgs {
             // Problems of a configuration begin with the word that this one will begin with.
             Ok(problem) if status == 503 => Failure::Unreachable(problem.detail),
             Ok(problem) if status == 404 => Failure::NotThere(problem.detail),
+            Ok(_) if status == 403 => Failure::failed(for_operators(&self.socket)),
             Ok(problem) => Failure::failed(problem.detail.strip_prefix("error: ").unwrap_or(&problem.detail)),
             Err(_) => Failure::failed(format!("the daemon answered with status {status}")),
         })
@@ -139,8 +141,23 @@ impl Answer {
     }
 }
 
-fn unreachable(socket: &Path, error: &io::Error) -> Failure {
+/// Why a socket for readers does not do what was asked, and which one does.
+fn for_operators(socket: &Path) -> String {
+    let operators = guideway_daemon::operators_socket(socket);
+    format!(
+        "{} is for reading only: use `--socket {}` for this, {WHO}",
+        socket.display(),
+        operators.display()
+    )
+}
+
+/// Who may use the operators' socket.
+const WHO: &str = "as root or a member of its group (`ls -l` tells which)";
+
+fn unreachable(socket: &Path, method: &str, error: &io::Error) -> Failure {
     let remedy = match error.kind() {
+        // The socket for readers would refuse it.
+        io::ErrorKind::PermissionDenied if method != "GET" => format!("run it {WHO}"),
         io::ErrorKind::PermissionDenied => format!(
             "use `--socket {}`, which everybody may read by, or become a member of its group",
             guideway_daemon::readers_socket(socket).display()
@@ -179,6 +196,8 @@ pub(crate) fn segment(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -199,8 +218,38 @@ mod tests {
 
     #[test]
     fn who_may_not_ask_is_told_the_socket_for_readers() {
-        let denied = unreachable(Path::new(DEFAULT_SOCKET), &io::ErrorKind::PermissionDenied.into());
-        assert!(denied.to_string().contains("`--socket /run/guideway/guideway-read.sock`"), "{denied}");
+        let denied = |method| {
+            unreachable(Path::new(DEFAULT_SOCKET), method, &io::ErrorKind::PermissionDenied.into())
+                .to_string()
+        };
+        assert!(denied("GET").contains("`--socket /run/guideway/guideway-read.sock`"), "{}", denied("GET"));
+        let change = denied("PUT");
+        assert!(!change.contains("-read") && change.contains("as root or a member of its group"), "{change}");
+    }
+
+    #[test]
+    fn who_asks_the_socket_for_readers_for_a_change_is_told_the_other_one() {
+        let told = for_operators(&guideway_daemon::readers_socket(Path::new(DEFAULT_SOCKET)));
+        assert!(told.contains("use `--socket /run/guideway/guideway.sock` for this, as root"), "{told}");
+    }
+
+    #[test]
+    fn an_answer_that_comes_before_the_whole_request_was_taken_is_heard() {
+        let directory = std::env::temp_dir().join(format!("guideway-client-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let socket = directory.join("api-read.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let refuses = std::thread::spawn(move || {
+            let problem =
+                json!({ "type": "read-only", "title": "", "status": 403, "detail": "no" }).to_string();
+            let answer =
+                format!("HTTP/1.1 403 Forbidden\r\nContent-Length: {}\r\n\r\n{problem}", problem.len());
+            listener.accept().unwrap().0.write_all(answer.as_bytes()).unwrap();
+        });
+        let refused = DaemonArgs { socket }.post("/v1/plan", &vec![b' '; 1 << 20]).unwrap_err();
+        assert!(refused.to_string().contains("api-read.sock is for reading only"), "{refused}");
+        refuses.join().unwrap();
+        std::fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]

@@ -177,6 +177,17 @@ pub fn readers_socket(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// The socket for operators, to one for readers beside it.
+pub fn operators_socket(readers: &Path) -> PathBuf {
+    let stem = readers.file_stem().unwrap_or_default().to_string_lossy();
+    let stem = stem.strip_suffix("-read").unwrap_or(&stem);
+    let name = match readers.extension() {
+        Some(extension) => format!("{stem}.{}", extension.to_string_lossy()),
+        None => stem.to_owned(),
+    };
+    readers.with_file_name(name)
+}
+
 fn unix(path: &Path, mode: u32, patience: &mut Patience) -> Result<UnixListener, ApiError> {
     let failed = |error| ApiError::Listen { place: path.display().to_string(), option: "--socket", error };
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -255,6 +266,9 @@ mod tests {
         let beside = |path: &str| readers_socket(Path::new(path)).display().to_string();
         assert_eq!(beside("/run/guideway/guideway.sock"), "/run/guideway/guideway-read.sock");
         assert_eq!(beside("api"), "api-read");
+        for path in ["/run/guideway/guideway.sock", "api"] {
+            assert_eq!(operators_socket(&readers_socket(Path::new(path))), Path::new(path));
+        }
     }
 
     #[tokio::test]

@@ -25,7 +25,7 @@ pub(crate) use desk::Loop;
 pub(crate) use desk::{ApplyAsk, Desk, Order, Reply, Work};
 #[cfg(any(test, feature = "in-process"))]
 pub(crate) use door::{Door, Role};
-pub use listen::{ApiError, readers_socket};
+pub use listen::{ApiError, operators_socket, readers_socket};
 pub(crate) use listen::{Listeners, check};
 pub(crate) use places::Places;
 pub(crate) use plan::plan;

@@ -125,7 +125,8 @@ impl Refusal {
 
     /// Who came in may only read.
     pub(super) fn for_operators() -> Self {
-        let detail = "this way in is for reading only; use the operators' socket or token";
+        let detail = "this way in is for reading only: use the operators' socket, as root or a member of its group, or by TCP the \
+                      operators' token";
         Self::new(Kind::ReadOnly, detail)
     }
 
