@@ -10,7 +10,6 @@ use super::features::Features;
 use super::{Finding, InterfaceReport, Subject};
 use crate::attach::{Mode, Wish};
 use crate::error::Stranger;
-use crate::memory::possible_cpus;
 use crate::occupant::{link, occupant};
 use crate::peer::{Peer, joined_by_peer, peer, unfinished_by_peer};
 
@@ -18,8 +17,11 @@ use crate::peer::{Peer, joined_by_peer, peer, unfinished_by_peer};
 /// less 256, 320 and an Ethernet header with two tags. The program takes frames of one page only.
 const LARGEST_MTU: u32 = 4_096 - 256 - 320 - 22;
 
-/// What the largest tunnel of IPv4 in IPv4 adds.
+/// What a tunnel of IPv4 in IPv4 adds.
 const TUNNEL_BYTES: u32 = 20;
+
+/// The MTU of nearly every network, which is nothing to be warned of.
+const ETHERNET: u32 = 1_500;
 
 const SLOW: &str = "mode generic: every packet is made a socket buffer first, which takes most of its time";
 
@@ -51,7 +53,8 @@ pub(super) fn examine(name: &str, wish: Wish, pins: &Path) -> InterfaceReport {
         gro: driver.as_ref().and_then(|driver| driver.flag(Flag::Gro)).is_some_and(|value| value != 0),
         flags: driver.as_ref().and_then(|driver| driver.flag(Flag::More)).unwrap_or(0),
         queues: driver.as_ref().and_then(Driver::receive_queues),
-        cpus: possible_cpus(),
+        // Not those that there may be one day: in a virtual machine that can be hundreds.
+        cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
     };
     let mut findings = vec![seen.state()];
     findings.push(program(name, index, pins));
@@ -196,38 +199,43 @@ impl Seen<'_> {
         // A pair has none in hardware: whoever sends does the work of both ends.
         let queues = self.queues.filter(|queues| queues.now > 0 && self.driver != "veth");
         if let Some(Queues { now: queues, most, kind }) = queues {
-            findings.push(if queues < self.cpus {
-                let remedy = match most.min(self.cpus) {
-                    more if more > queues => format!("ethtool -L {name} {kind} {more}"),
-                    _ => "the card has no more: use one with more queues, if the CPUs get busy".to_owned(),
-                };
-                let cause =
-                    format!("{queues} receive queue(s) for {} CPUs: the others forward nothing", self.cpus);
+            let cpus = self.cpus;
+            let s = if queues == 1 { "" } else { "s" };
+            let more = most.min(cpus);
+            findings.push(if queues >= cpus {
+                Finding::ok(self.subject(), format!("{queues} receive queue{s} for {cpus} CPUs: all can forward"))
+            } else if more > queues {
+                let cause = format!("packets come by {queues} receive queue{s}, so that {queues} of {cpus} CPUs can forward");
+                let remedy = format!("ethtool -L {name} {kind} {more} (the card has up to {most}), if more than that are needed");
                 Finding::warn(self.subject(), cause, remedy)
             } else {
-                Finding::ok(self.subject(), format!("{queues} receive queues for {} CPUs", self.cpus))
+                let cause = format!(
+                    "packets come by {queues} receive queue{s}, all that the card has, so that {queues} of {cpus} CPUs can \
+                     forward"
+                );
+                Finding::ok(self.subject(), cause)
             });
         }
         findings
     }
 
+    /// What fits a tunnel, where that is less than clients may send.
     fn size(&self) -> Option<Finding> {
-        let name = self.name;
-        (self.mtu < 1_500 + TUNNEL_BYTES).then(|| {
-            Finding::warn(
-                self.subject(),
-                format!(
-                    "full-size packets of 1,500 bytes do not fit a tunnel in MTU {}: clients are told {} and send them again",
-                    self.mtu,
-                    self.mtu.saturating_sub(TUNNEL_BYTES)
-                ),
-                format!(
-                    "ip link set dev {name} mtu {} towards the backends, if the network carries it; or let backends clamp \
-                     segments (`guideway backend up`)",
-                    1_500 + 60
-                ),
-            )
-        })
+        let Seen { name, mtu, .. } = *self;
+        let fits = mtu.saturating_sub(TUNNEL_BYTES);
+        let cause = format!(
+            "in its MTU of {mtu} a tunnel to a backend has room for packets of {fits} bytes (ipip over IPv4; in others for less): \
+             a client that sends a larger one is told what fits and sends again, and TCP clients of backends that \
+             `guideway backend up` has set up never do"
+        );
+        match mtu {
+            ..ETHERNET => {
+                let remedy = format!("ip link set dev {name} mtu {ETHERNET}, if the network carries that");
+                Some(Finding::warn(self.subject(), cause, remedy))
+            }
+            _ if fits < ETHERNET => Some(Finding::ok(self.subject(), cause)),
+            _ => None,
+        }
     }
 }
 
@@ -378,8 +386,23 @@ mod tests {
     }
 
     #[test]
-    fn a_link_without_room_for_the_tunnel_is_told_with_the_size_that_fits() {
-        assert!(card().size().is_some_and(|finding| finding.cause.contains("told 1480")));
-        assert!(Seen { mtu: 1_560, ..card() }.size().is_none());
+    fn queues_are_warned_of_only_where_the_card_has_more() {
+        let all = Seen { queues: Some(Queues { now: 1, most: 1, kind: "combined" }), ..card() };
+        let findings = all.in_mode(Mode::Native);
+        assert_eq!(causes(&findings, Grade::Warn), "");
+        let told = causes(&findings, Grade::Ok);
+        assert!(
+            told.contains("1 receive queue, all that the card has, so that 1 of 8 CPUs can forward"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn what_fits_a_tunnel_is_told_and_warned_of_only_below_the_usual_mtu() {
+        let at = |mtu| Seen { mtu, ..card() }.size().map(|finding| (finding.grade, finding.cause));
+        let (grade, cause) = at(1_500).unwrap();
+        assert!(grade == Grade::Ok && cause.contains("packets of 1480 bytes"), "{cause}");
+        assert_eq!(at(1_400).unwrap().0, Grade::Warn);
+        assert_eq!(at(1_520), None);
     }
 }
