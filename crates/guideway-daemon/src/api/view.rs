@@ -184,15 +184,24 @@ const NAMED: usize = 5;
 
 /// What is no fault, and good to know.
 fn asides(core: &Core, flow_table: FlowTable) -> Vec<String> {
-    let fell_back = core.about.interfaces.iter().filter(|port| port.fell_back.is_some());
-    let note = |port: &Interface| {
-        let Interface { name, mode, .. } = port;
-        format!("{name} runs in {mode} mode, not in native; `guideway doctor {name}` tells more")
-    };
+    let fell_back = fell_back_text(&core.about.interfaces);
     let renamed = core.renamed_texts().map(|(_, text)| text);
     let crowded = core.crowding.aside(flow_table.entries, flow_table.capacity);
     let others = renamed.chain(core.foreign_sources()).chain(core.narrow_links()).chain(crowded);
-    fell_back.map(note).chain(others).collect()
+    fell_back.into_iter().chain(others).collect()
+}
+
+/// Which interfaces run in another mode than native, where that was wanted: one line for all of them.
+fn fell_back_text(interfaces: &[Interface]) -> Option<String> {
+    let fell_back: Vec<&Interface> = interfaces.iter().filter(|port| port.fell_back.is_some()).collect();
+    let mode = &fell_back.first()?.mode;
+    let names: Vec<&str> = fell_back.iter().map(|port| port.name.as_str()).collect();
+    let runs = if names.len() == 1 { "runs" } else { "run" };
+    Some(format!(
+        "{} {runs} in {mode} mode, not in native; `guideway doctor {}` tells more",
+        names.join(", "),
+        names.join(" ")
+    ))
 }
 
 /// A backend that is wanted and fails its checks.
@@ -497,4 +506,27 @@ pub(crate) fn table(core: &Core, service: &str, from: usize, limit: usize) -> Op
 
 fn seconds(time: Duration) -> f64 {
     time.as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_in_generic_mode_are_told_in_one_line() {
+        let port = |name: &str, fell_back: Option<&str>| Interface {
+            name: name.to_owned(),
+            index: 1,
+            mode: if fell_back.is_some() { "generic" } else { "native" }.to_owned(),
+            fell_back: fell_back.map(str::to_owned),
+            lost: None,
+            down: false,
+        };
+        let told = |ports: &[Interface]| fell_back_text(ports);
+        assert_eq!(told(&[port("eth0", None)]), None);
+        let [first, second, third] = [port("eth0", Some("no")), port("eth1", None), port("eth2", Some("no"))];
+        let both = "eth0, eth2 run in generic mode, not in native; `guideway doctor eth0 eth2` tells more";
+        assert_eq!(told(&[first.clone(), second, third]).as_deref(), Some(both));
+        assert!(told(&[first]).unwrap().starts_with("eth0 runs in generic mode"));
+    }
 }
