@@ -215,7 +215,7 @@ fn referee(balancer: &guideway_xdp::Balancer, frame: &[u8], trial: &Trial) -> Re
         )
     };
     if trial.events.iter().any(remembers) {
-        let said = "not asked: it would remember the packet";
+        let said = "not asked, as it would put the flow of this made-up packet into the flow table";
         return Referee { agrees: None, said: said.to_owned() };
     }
     match balancer.run(frame) {

@@ -14,7 +14,12 @@ use crate::screen::{Screen, printable};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Every problem is shown at once, with its line and a remedy, on standard error. The exit code is 1 if there is any.
+Every problem is shown at once, with its line and a remedy, on standard error.
+
+Exit codes:
+  0  there is none
+  1  there is one, or the file cannot be read
+  2  the command line is wrong
 
 Examples:
   guideway check

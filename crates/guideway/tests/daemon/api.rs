@@ -52,7 +52,7 @@ fn status_tells_what_a_person_and_a_program_want_to_know() {
     assert!((be2["share"].as_f64().unwrap() - 0.5).abs() < 0.02, "{be2}");
     assert_eq!(get(&bed, "/v1/services/web/table?limit=7")["slots"].as_array().unwrap().len(), 7);
     let table = command(&bed, "service");
-    for part in ["web", "192.0.2.10:80/tcp", "-> ", "be2", "up"] {
+    for part in ["web", "192.0.2.10:80/tcp", "be2", "up"] {
         assert!(table.stdout.contains(part), "no {part:?} in\n{}{}", table.stdout, table.stderr);
     }
     let events = command(&bed, "events --json");

@@ -10,6 +10,9 @@ use crate::screen::{Screen, Style, printable};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+A line has the time, who asked (at a Unix socket the uid and pid, by TCP whose token, else a signal or the file), what for, and what was said.
+Health checks ask for nothing: what they change is among `guideway events`, as `check`.
+
 The daemon keeps the last thousand entries at hand. All of them, as JSON lines, are in audit.jsonl and audit.jsonl.1 to .4 in its directory for state, a \
 mebibyte each, and in its log.")]
 pub(crate) struct Args {

@@ -19,6 +19,20 @@ use crate::times;
 const LONGEST_TRIAL: Duration = Duration::from_secs(86_400);
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+`+` is a backend that joins, `-` one that leaves and drains, `~` one that changes; `old -> new` is what holds now and what would.
+Slots moved needlessly are those for which nothing in the change asks.
+
+Exit codes:
+  0  nothing would change
+  1  something would change, or would be refused, which a line that begins with `refused` tells (`refused` with --json); or the
+     file has problems, which standard error tells; or the daemon did not answer as it should
+  2  the command line is wrong
+  3  the daemon cannot be reached
+
+Examples:
+  guideway plan new.toml
+  guideway plan new.toml --json | jq '.refused, [.services[].slots_moved]'")]
 pub(crate) struct PlanArgs {
     /// The configuration, or - for standard input
     #[arg(value_name = "FILE")]
@@ -33,7 +47,17 @@ pub(crate) struct PlanArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The daemon writes the configuration into its own file, so that it holds over restarts. On trial it does so only when it is
-confirmed; without that, it goes back by itself, and so it does when the daemon is started anew.")]
+confirmed; without that, it goes back by itself, and so it does when the daemon is started anew.
+
+Exit codes:
+  0  it is in force, whether or not anything changed; a line tells where it could not be written
+  1  it was refused, or the file has problems: all is as it was, and standard error says why
+  2  the command line is wrong
+  3  the daemon cannot be reached
+
+Examples:
+  guideway apply new.toml
+  guideway apply new.toml --confirm-within 60s")]
 pub(crate) struct ApplyArgs {
     /// The configuration, or - for standard input
     #[arg(value_name = "FILE")]
@@ -49,8 +73,14 @@ pub(crate) struct ApplyArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes:
+  0  the configuration before is in force; with --dry-run: nothing would change
+  1  failed, as where there is none before; with --dry-run also: something would change, or would be refused
+  2  the command line is wrong
+  3  the daemon cannot be reached")]
 pub(crate) struct RollbackArgs {
-    /// Only say what would change, as `guideway plan` does, with its exit codes: 1 when anything would
+    /// Only say what would change, as `guideway plan` does
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

@@ -14,7 +14,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-In brackets: who caused it, where somebody did, as `guideway audit` names them; `check` is a health check.")]
+A line has the time, the grade (info, warning, error), what it is about (daemon, config, health, commit, drain, next-hop, operator, state,
+drift), and the service and backend. In brackets stands who caused it, as `guideway audit` names them; `check` is a health check. A
+commit without brackets follows from verdicts, which the lines before it tell, or from time, as a slow start: several are gathered into one.
+`old -> new` is what held before and what holds now.")]
 pub(crate) struct Args {
     /// Go on showing what happens
     #[arg(long, short)]

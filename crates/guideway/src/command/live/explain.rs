@@ -13,7 +13,15 @@ use crate::screen::{Screen, Style};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 For TCP both are told: what the first packet of a connection meets, and what a later one does.
-With the kernel's forwarder the loaded program is run on the packet as well; the exit code is 1 when it disagrees.
+With the kernel's forwarder the loaded program is run on the packet as well, as a referee of what is told. It is not asked where the packet \
+would be remembered, as on an unsettled slot: this packet is made up, and its flow must not be found in the flow table later. With \
+--engine soft there is no other program to ask.
+
+Exit codes:
+  0  told; and where the loaded program was asked, it agrees
+  1  it disagrees, or failed
+  2  the command line is wrong
+  3  the daemon cannot be reached
 
 Example:
   guideway explain 198.51.100.7:51514 192.0.2.10:443 tcp")]

@@ -138,23 +138,20 @@ pub(crate) fn health(backend: &Backend) -> Option<String> {
 
 /// Backends as a table.
 pub(crate) fn backends(backends: &[Backend], screen: &mut Screen) -> Result<(), Failure> {
-    rows("", |_| "->".to_owned(), backends, screen)
+    rows(None, backends, screen)
 }
 
 /// Backends of several services as a table.
 pub(crate) fn backends_of_all(backends: &[Backend], screen: &mut Screen) -> Result<(), Failure> {
-    rows("service", |backend| backend.service.clone(), backends, screen)?;
+    rows(Some(("service", |backend| backend.service.clone())), backends, screen)?;
     legend::of_backends(backends.iter(), screen)
 }
 
-fn rows(
-    heading: &'static str,
-    first: impl Fn(&Backend) -> String,
-    backends: &[Backend],
-    screen: &mut Screen,
-) -> Result<(), Failure> {
-    let mut columns = Columns::new([
-        (heading, Align::Left),
+/// A column before all others: its heading, and what it says of a backend.
+type First = (&'static str, fn(&Backend) -> String);
+
+fn rows(first: Option<First>, backends: &[Backend], screen: &mut Screen) -> Result<(), Failure> {
+    let ours = [
         ("backend", Align::Left),
         ("address", Align::Left),
         ("state", Align::Left),
@@ -164,7 +161,8 @@ fn rows(
         ("share", Align::Right),
         ("packets", Align::Right),
         ("drain", Align::Left),
-    ]);
+    ];
+    let mut columns = Columns::new(first.map(|(heading, _)| (heading, Align::Left)).into_iter().chain(ours));
     for backend in backends {
         let health = backend.health.as_ref().map_or("-".to_owned(), |health| match health.contradicting {
             0 => health.verdict.clone(),
@@ -172,8 +170,7 @@ fn rows(
         });
         let admin = if backend.removed { "removed" } else { &backend.admin };
         let star = |what: &str| if backend.overrides.iter().any(|said| said == what) { "*" } else { "" };
-        columns.row([
-            first(backend),
+        let ours = [
             backend.name.clone(),
             backend.address.to_string(),
             backend.state.clone(),
@@ -183,7 +180,8 @@ fn rows(
             format!("{:.1} %", backend.share * 100.0),
             backend.packets_total.to_string(),
             backend.drain.as_ref().map_or(String::new(), drain),
-        ]);
+        ];
+        columns.row(first.map(|(_, of)| of(backend)).into_iter().chain(ours));
     }
     columns.write(screen)?;
     Ok(())
