@@ -1,11 +1,13 @@
 //! Starting, holding and ending the forwarder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use guideway_control::neighbour;
 use guideway_soft::live::{LiveForwarder, StartError};
 use guideway_soft::memory::NoMemory;
 use guideway_soft::{Limits, Memory};
@@ -168,19 +170,39 @@ impl Loaded {
         }
     }
 
-    /// Has packets come to it. An earlier process's program is taken off the interfaces that are not among these.
-    pub(crate) fn attach(self) -> Result<Forwarder, ForwarderError> {
+    /// Why native mode is not to be tried although nothing speaks against it where packets come in: an interface towards backends
+    /// would lose what is sent. Of a forwarder that was taken over the mode stays what it is.
+    fn against_native(&self, backends: &BTreeSet<IpAddr>) -> Option<String> {
+        let asked = self.pins.as_ref().is_some_and(|(.., mode)| *mode == Wish::Auto) && !self.taken_over;
+        // Where the ways are not known, what is lost is told as soon as they are.
+        let ways = asked.then(|| neighbour::egress(backends.iter().copied()).ok()).flatten()?;
+        let native: Vec<u32> = self.interfaces.iter().map(|(_, index)| *index).collect();
+        ways.into_iter().find_map(|link| {
+            let objection = egress::objection(link, native != [link])?;
+            let name = name_of(link)?;
+            Some(format!("native mode would lose what is sent to backends by {name}: {objection}"))
+        })
+    }
+
+    /// Has packets come to it, which go on to these backends. An earlier process's program is taken off the interfaces that are
+    /// not among these.
+    pub(crate) fn attach(self, backends: &BTreeSet<IpAddr>) -> Result<Forwarder, ForwarderError> {
+        let against_native = self.against_native(backends);
         let Self { plane, pins, interfaces, taken_over, .. } = self;
         match (&plane, pins) {
             (Plane::Kernel(balancer), Some((pins, hold, mode))) => {
+                let mode = if against_native.is_some() { Wish::Exactly(Mode::Generic) } else { mode };
                 let attach = |(interface, _): &(String, u32)| balancer.attach(interface, mode);
                 let attachments = interfaces.iter().map(attach).collect::<Result<Vec<_>, _>>();
-                let attachments = attachments.inspect_err(|_| {
+                let mut attachments = attachments.inspect_err(|_| {
                     if !taken_over {
                         // Whatever fails here tells less than what has failed.
                         let _ = pins.remove();
                     }
                 })?;
+                if let Some(why) = against_native {
+                    attachments.iter_mut().for_each(|attachment| attachment.note_fall_back(why.clone()));
+                }
                 let mut let_go = Vec::new();
                 for left in pins.interfaces()? {
                     if interfaces.iter().all(|(_, index)| *index != left) {

@@ -120,7 +120,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     }
     core.begin(now).inspect_err(|_| loaded.discard())?;
     // No packet comes before there are tables.
-    let forwarder = loaded.attach()?;
+    let forwarder = loaded.attach(&core.backends())?;
     core.about.interfaces = forwarder.ports().to_vec();
     for port in forwarder.ports() {
         let why = port.fell_back.as_deref().map(|why| format!(": {why}")).unwrap_or_default();

@@ -126,11 +126,7 @@ impl Balancer {
                 Ok(link) => (Mode::Native, None, link),
                 Err(native) => {
                     let link = self.link(interface, index, Mode::Generic)?;
-                    let mut why = native.to_string();
-                    if let Some((cause, remedy)) = joined_by_peer(index) {
-                        why = format!("{why}; in generic mode, {cause}: {remedy}");
-                    }
-                    (Mode::Generic, Some(why), link)
+                    (Mode::Generic, Some(native.to_string()), link)
                 }
             },
         };
@@ -153,7 +149,11 @@ impl Balancer {
                 }
             }
         };
-        Ok(attachment(mode, fell_back, false, holder))
+        let mut attachment = attachment(mode, None, false, holder);
+        if let Some(why) = fell_back {
+            attachment.note_fall_back(why);
+        }
+        Ok(attachment)
     }
 
     /// Whether the program is still where it was put, whatever the interface is named now, and its pin as well.
@@ -296,6 +296,14 @@ impl Balancer {
 }
 
 impl Attachment {
+    /// Notes why it does not run in native mode, and what has to be done in generic mode where it runs.
+    pub fn note_fall_back(&mut self, mut why: String) {
+        if let Some((cause, remedy)) = joined_by_peer(self.index) {
+            why += &format!("; in generic mode, {cause}: {remedy}");
+        }
+        self.fell_back = Some(why);
+    }
+
     /// Takes the program away from the interface, this one and no other, whoever else holds its link.
     ///
     /// # Errors

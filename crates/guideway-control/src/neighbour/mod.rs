@@ -11,11 +11,13 @@
 //! on to the MAC that was known. So a MAC that changes without a word is followed within two seconds.
 
 mod choose;
+mod egress;
 mod follower;
 mod hop;
 mod netlink;
 mod table;
 
+pub use egress::egress;
 pub use follower::Follower;
 pub use hop::{CONFIRM_EVERY, CONFIRM_WITHIN, HELD_WHILE_RESOLVING, RESOLVE_AGAIN};
 pub use netlink::{NetlinkError, is_local};

@@ -45,7 +45,8 @@ pub(crate) struct Args {
     /// An interface that packets of clients come by, in place of those in the configuration; may be given more than once
     #[arg(long = "interface", short, value_name = "IF")]
     interfaces: Vec<String>,
-    /// xdp: where at the interface the program runs; auto is native where the driver can, and says so where it can't
+    /// xdp: where at the interface the program runs; auto is native where the driver can, and the interfaces towards backends
+    /// send what it has for them; it says so where they can't
     #[arg(long, value_enum, default_value_t = XdpMode::Auto)]
     xdp_mode: XdpMode,
     /// xdp: the directory for pins, in a BPF file system

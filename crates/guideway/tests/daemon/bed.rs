@@ -27,6 +27,8 @@ pub(crate) enum Engine {
     Xdp,
     /// In native mode, where the test has put programs at the other ends.
     Native,
+    /// In the mode that the daemon chooses.
+    Auto,
 }
 
 /// The network, its backends at work, and a directory for the daemon's files.
@@ -121,6 +123,7 @@ impl Bed {
             Engine::Soft => &["soft"],
             Engine::Xdp => &["xdp", "--xdp-mode", "generic"],
             Engine::Native => &["xdp", "--xdp-mode", "native"],
+            Engine::Auto => &["xdp"],
         };
         let words = ["run", "--engine"].iter().chain(engine).map(OsString::from);
         let places: [(&str, &OsStr); 4] = [

@@ -12,6 +12,7 @@ mod life;
 mod log;
 mod manager;
 mod metrics;
+mod mode;
 mod page;
 mod pins;
 mod pool;

@@ -15,7 +15,7 @@ use crate::bed::{Bed, Engine, LONG};
 pub(crate) fn granted(engine: Engine) -> bool {
     match engine {
         Engine::Soft => privilege::granted(),
-        Engine::Xdp | Engine::Native => privilege::granted_to::<GenericForwarder>(),
+        Engine::Xdp | Engine::Native | Engine::Auto => privilege::granted_to::<GenericForwarder>(),
     }
 }
 
