@@ -17,6 +17,7 @@ mod impossible;
 pub(crate) mod links;
 mod next_hops;
 mod sources;
+mod unheard;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};

@@ -301,6 +301,11 @@ impl Board {
         self.subjects.named(who)?.because.as_deref()
     }
 
+    /// What the last round found of a backend, if there was one.
+    pub fn last(&self, who: &Who) -> Option<&Finding> {
+        self.streams.get(&self.subjects.named(who)?.stream)?.finding.as_ref()
+    }
+
     /// Those whose check could not be made when that was tried last, with what was found then: their verdicts stay as they
     /// are.
     pub fn impossible(&self) -> impl Iterator<Item = (&Who, &Finding)> {

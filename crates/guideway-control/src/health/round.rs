@@ -204,6 +204,11 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// Whether the backend answers at its own address and not through the tunnel.
+    pub fn blames_tunnel(&self) -> bool {
+        self.reason == "tunnel probe failed, direct probe ok"
+    }
+
     pub(crate) fn new(legs: &[Leg], results: &[LegResult], at: Instant) -> Self {
         let mut words = Vec::new();
         for (name, tunnel) in [("tunnel probe", true), ("direct probe", false)] {

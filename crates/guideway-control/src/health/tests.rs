@@ -174,6 +174,7 @@ fn a_vip_that_is_gone_from_a_backend_takes_it_down_in_time_and_the_reason_tells_
     assert_eq!((&change.who, change.to), (&who("web", "be2"), Verdict::Down));
     assert!(*at - broken_at <= 6 * SECOND);
     assert_eq!(change.finding.reason, "tunnel probe failed, direct probe ok");
+    assert!(change.finding.blames_tunnel());
     assert_eq!(
         change.finding.detail,
         [

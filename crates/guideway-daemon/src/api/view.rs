@@ -188,7 +188,7 @@ fn asides(core: &Core, flow_table: FlowTable) -> Vec<String> {
     let renamed = core.renamed_texts().map(|(_, text)| text);
     let crowded = core.crowding.aside(flow_table.entries, flow_table.capacity);
     let others = renamed.chain(core.foreign_sources()).chain(core.narrow_links()).chain(crowded);
-    fell_back.into_iter().chain(others).collect()
+    fell_back.into_iter().chain(others).chain(core.unheard_checks()).collect()
 }
 
 /// Which interfaces run in another mode than native, where that was wanted: one line for all of them.
