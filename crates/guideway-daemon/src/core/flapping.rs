@@ -52,6 +52,8 @@ impl Watch {
             self.seen = event.number;
             let Some(service) = &event.service else { continue };
             match event.kind {
+                // The first verdicts of a new service wait for one another.
+                Kind::Health if core.desired.first_verdicts_due().is_some() => self.verdicts += 1,
                 Kind::Health => {
                     self.verdicts += 1;
                     self.waiting.entry(service.clone()).or_insert(now);
