@@ -11,7 +11,7 @@ use crate::command::{
 };
 use crate::help_text::laid_out;
 
-/// What the help of every command tells that has no exit codes of its own.
+/// The exit codes that there are.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  ok
@@ -19,6 +19,16 @@ Exit codes:
   2  the command line is wrong
   3  the daemon cannot be reached
   4  what was waited for did not come in time";
+
+/// What the help of a command tells that has no exit codes of its own.
+const PLAIN_CODES: &str = "\
+Exit codes:
+  0  ok
+  1  failed
+  2  the command line is wrong";
+
+/// Those of a command that asks the daemon have this one as well.
+const UNREACHABLE_CODE: &str = "  3  the daemon cannot be reached";
 
 /// Every variable of the environment that is read, or set for a program that is run.
 const ENVIRONMENT: &str = "\
@@ -42,7 +52,9 @@ fn with_exit_codes(command: clap::Command) -> clap::Command {
         command.after_help(help)
     } else {
         let (before, examples) = help.split_at(help.find("Example").unwrap_or(help.len()));
-        let parts = [before.trim_end(), EXIT_CODES, examples];
+        let asks = command.get_arguments().any(|argument| argument.get_id() == "socket");
+        let codes = if asks { format!("{PLAIN_CODES}\n{UNREACHABLE_CODE}") } else { PLAIN_CODES.to_owned() };
+        let parts = [before.trim_end(), &codes, examples];
         let parts = parts.into_iter().filter(|part| !part.is_empty());
         command.after_help(parts.collect::<Vec<_>>().join("\n\n"))
     };
@@ -146,6 +158,12 @@ mod tests {
                 help.is_some_and(|help| help.to_string().contains("Exit codes"))
             };
             assert!(told(command.get_after_help()), "{}", command.get_name());
+            // Who has a socket to ask by can fail to reach it.
+            let asks = command.get_arguments().any(|argument| argument.get_id() == "socket");
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            if asks && command.get_name() != "run" {
+                assert!(help.contains("  3  the daemon"), "{}: {help}", command.get_name());
+            }
             assert!(command.get_after_long_help().is_none(), "{}", command.get_name());
             command.get_subcommands().for_each(look);
         }

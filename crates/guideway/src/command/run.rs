@@ -32,6 +32,11 @@ Signals:
 A daemon that is killed leaves the kernel's forwarder at work as well. The next one takes it over with every flow.
 If the configuration file is bad at the start, the one that was taken last is used, and the log says so.
 
+Exit codes:
+  0  it ended as it was asked to
+  1  it could not start, or failed
+  2  the command line is wrong
+
 Examples:
   guideway run --interface eth0
   guideway run -c guideway.toml --engine soft --interface eth0 --state /tmp/guideway")]

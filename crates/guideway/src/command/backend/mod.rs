@@ -35,6 +35,7 @@ Exit codes:
   0  ok
   1  failed, or the doctor found a fault
   2  the command line is wrong
+  3  the daemon cannot be reached, which `list` and `show` ask
 
 Examples:
   guideway backend up --vip 192.0.2.10 --vip 2001:db8::10 --listen-on eth0

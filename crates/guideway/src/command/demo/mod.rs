@@ -44,7 +44,8 @@ report at the end says what became of every request.
 
 Exit codes:
   0  every promise was kept
-  1  a request failed that may not fail, or another promise was broken
+  1  a request failed that may not fail, or another promise was broken; or the demo could not be set up
+  2  the command line is wrong
 
 Examples:
   sudo guideway demo

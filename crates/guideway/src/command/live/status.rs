@@ -21,7 +21,10 @@ Exit codes:
   2  the command line is wrong
   3  the daemon cannot be reached
 
-What operators switched off or let drain is no cause for 1, whatever its checks say.")]
+What operators switched off or let drain is no cause for 1, whatever its checks say.
+
+`set to drain` counts backends, whether or not flows are left on them; `drains` counts those where flows are waited for, and backends that \
+were removed from the configuration among them.")]
 pub(crate) struct Args {
     #[command(flatten)]
     again: Again,

@@ -24,6 +24,9 @@ remembered by then. Filters choose among what was copied; on a busy machine, --r
 
 Exit codes:
   0  packets came
+  1  failed
+  2  the command line is wrong
+  3  the daemon cannot be reached
   4  none came in time
 
 Examples:

@@ -37,7 +37,8 @@ Examples:
 Exit codes:
   0  ok
   1  failed, or what was compared or verified differs
-  2  the command line is wrong";
+  2  the command line is wrong
+  3  the daemon cannot be reached";
 
 // No words here: a command is described where its arguments are, and what is said here would hide that.
 #[derive(Debug, Subcommand)]
