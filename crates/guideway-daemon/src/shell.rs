@@ -232,6 +232,7 @@ impl<'a> Shell<'a> {
             if std::mem::take(&mut self.core.egress_stale) {
                 let refusing = self.forwarder.refusing(self.core.ways.egress());
                 self.core.note_refusing(refusing);
+                self.hear_answers();
             }
             self.follow_names(now);
             for round in self.core.rounds(now) {
@@ -241,6 +242,7 @@ impl<'a> Shell<'a> {
             let every = self.core.config.daemon.drift_interval;
             if drift::watch(&mut self.core, &mut self.forwarder, every, now) {
                 self.follow_probe_interface();
+                self.hear_answers();
                 self.core.note_sources(|source| is_local(source).ok());
             }
             let links = self.follower.table();
@@ -414,6 +416,15 @@ impl<'a> Shell<'a> {
             let text = format!("probes through tunnels cannot follow: {error}");
             self.core.journal.note(Grade::Error, Kind::Health, text);
         }
+    }
+
+    /// Has answers of probes heard where backends are.
+    fn hear_answers(&mut self) {
+        let Some(probes) = &mut self.probes else { return };
+        for text in probes.hear(&self.core.ways.egress()) {
+            self.core.journal.note(Grade::Warning, Kind::Health, text);
+        }
+        self.core.heard = probes.heard();
     }
 
     /// Has people, who go by names, know those that interfaces have now; packets and probes go by indices.

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use guideway_control::health::MAX_MARKS;
 use guideway_forward::record::BackendSpec;
 use guideway_xdp::prober::Prober;
-use nix::net::if_::if_nametoindex;
+use nix::net::if_::{if_indextoname, if_nametoindex};
 
 use crate::forwarder::Renamed;
 
@@ -25,6 +25,10 @@ pub(crate) struct TunnelProbes {
     attached: Box<dyn Any>,
     tunnels: BTreeMap<u32, BackendSpec>,
     vips: BTreeSet<IpAddr>,
+    /// What has answers heard that come by other interfaces, by index.
+    heard: BTreeMap<u32, Box<dyn Any>>,
+    /// Interfaces that have it not, and why not.
+    unheard: BTreeMap<u32, String>,
 }
 
 impl TunnelProbes {
@@ -39,6 +43,8 @@ impl TunnelProbes {
             attached,
             tunnels: BTreeMap::new(),
             vips: BTreeSet::new(),
+            heard: BTreeMap::new(),
+            unheard: BTreeMap::new(),
         })
     }
 
@@ -69,6 +75,44 @@ impl TunnelProbes {
         self.attached = Box::new(self.prober.attach(&self.interface)?);
         self.index = Some(index);
         Ok(true)
+    }
+
+    /// Has answers heard that come by these interfaces, as well as those that come by its own; what cannot be heard, told
+    /// once.
+    pub(crate) fn hear(&mut self, interfaces: &BTreeSet<u32>) -> Vec<String> {
+        let others: BTreeSet<u32> =
+            interfaces.iter().copied().filter(|&index| self.index != Some(index)).collect();
+        self.heard.retain(|index, _| others.contains(index));
+        let before = std::mem::take(&mut self.unheard);
+        let mut told = Vec::new();
+        for index in others {
+            // One that is gone has no answers.
+            let Ok(name) = if_indextoname(index) else { continue };
+            if self.heard.contains_key(&index) {
+                continue;
+            }
+            let name = name.to_string_lossy();
+            let why = match self.prober.hear(&name) {
+                Ok(Some(link)) => {
+                    self.heard.insert(index, Box::new(link));
+                    continue;
+                }
+                Ok(None) => "this kernel has no links for TC (6.6 has)".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            let text =
+                format!("answers to probes through tunnels are not heard where they come by {name}: {why}");
+            if before.get(&index) != Some(&text) {
+                told.push(text.clone());
+            }
+            self.unheard.insert(index, text);
+        }
+        told
+    }
+
+    /// The interfaces beside its own that answers are heard by.
+    pub(crate) fn heard(&self) -> BTreeSet<u32> {
+        self.heard.keys().copied().collect()
     }
 
     /// Has each mark name its tunnel, and probes go to these addresses. Does nothing where nothing has changed.

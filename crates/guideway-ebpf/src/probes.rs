@@ -8,7 +8,7 @@ use aya_ebpf::btf_maps::{Array, HashMap, PerCpuArray};
 use aya_ebpf::macros::btf_map;
 use guideway_forward::Outcome;
 use guideway_forward::outcome::Drop;
-use guideway_forward::probe::Probes;
+use guideway_forward::probe::{Home, Probes};
 use guideway_forward::record::{Backend, Tally, Vip};
 
 use crate::opaque::opaque;
@@ -26,6 +26,10 @@ pub static VIPS: HashMap<[u8; 16], Vip, 1, { BPF_F_RDONLY_PROG as usize }> = Has
 pub static MARKS: HashMap<u32, u32, 65_536, { (BPF_F_RDONLY_PROG | BPF_F_NO_PREALLOC) as usize }> =
     HashMap::new();
 
+/// Where probes leave.
+#[btf_map]
+pub static HOME: Array<Home, 1, { BPF_F_RDONLY_PROG as usize }> = Array::new();
+
 /// Probes, by [`Outcome`].
 #[btf_map]
 pub static PROBE_COUNTS: PerCpuArray<[Tally; Outcome::COUNT], 1> = PerCpuArray::new();
@@ -33,6 +37,14 @@ pub static PROBE_COUNTS: PerCpuArray<[Tally; Outcome::COUNT], 1> = PerCpuArray::
 /// The maps.
 #[derive(Debug)]
 pub struct Kernel;
+
+impl Kernel {
+    /// Where probes leave.
+    #[inline(always)]
+    pub fn home(&self) -> Option<Home> {
+        HOME.get(0).copied()
+    }
+}
 
 impl Probes for Kernel {
     #[inline(always)]

@@ -130,6 +130,8 @@ pub struct Front {
     pub port: Link,
     /// The balancer's addresses on it, IPv4 and IPv6.
     pub addresses: [IpAddr; 2],
+    /// The router's.
+    pub routers: [IpAddr; 2],
 }
 
 /// The router between the client and the rest.
@@ -192,6 +194,25 @@ impl Network {
             host.front = Some(self.router.front(&host, number, mtu)?);
         }
         self.balancers.push(host);
+        Ok(())
+    }
+
+    /// Has balancers of two arms send by the front what is not for the underlay, and backends answer them by the underlay.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    pub fn part_arms(&self) -> Result<()> {
+        for balancer in &self.balancers {
+            let Some(front) = &balancer.front else { continue };
+            for (address, router) in front.addresses.into_iter().zip(front.routers) {
+                let world = Route::new(default_of(address), vec![Hop::via(router, &front.link)]);
+                balancer.namespace.set_route(&world)?;
+                for backend in &self.backends {
+                    let answers = vec![Hop::via(balancer.address(address), &backend.link)];
+                    backend.namespace.set_route(&Route::new(address.into(), answers))?;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -298,7 +319,7 @@ impl Router {
             port.set_neighbour(address, link.mac())?;
             link.set_neighbour(router, port.mac())?;
         }
-        Ok(Front { link, port, addresses })
+        Ok(Front { link, port, addresses, routers })
     }
 
     /// Sends what is for the virtual addresses to these balancers; without one, nowhere.

@@ -1,5 +1,5 @@
 //! The probe encapsulator: what a socket with a backend's mark sends to a virtual address leaves through the tunnel to
-//! that backend.
+//! that backend, and what is answered at another interface comes to the one that the socket belongs to.
 //!
 //! ```no_run
 //! use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +23,7 @@
 //! prober.set_tunnels(&BTreeMap::from([(0x6777_0001, tunnel)]))?;
 //! let attached = prober.attach("eth0")?; // until it is dropped
 //! // A socket with the mark 0x6777_0001 now reaches 192.0.2.10 on 10.0.0.1, whatever the routes say.
+//! let heard = prober.hear("eth1")?; // and takes answers that come by eth1, though it is bound to eth0
 //! # Ok::<(), guideway_xdp::Error>(())
 //! ```
 
@@ -33,11 +34,14 @@ use std::path::Path;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use aya::programs::links::FdLink;
-use aya::programs::{Program, TcAttachType, TestRun as _, TestRunOptions};
+use aya::programs::{Program, SchedClassifier, TcAttachType, TestRun as _, TestRunOptions};
 use aya::{Ebpf, EbpfLoader};
 use guideway_forward::Outcome;
+use guideway_forward::probe::Home;
 use guideway_forward::record::{Backend, BackendSpec, Tally};
 use guideway_wire::Address;
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::if_nametoindex;
 
 use crate::balancer::describe;
 use crate::end::{load_error, map, map_error, missing_program, refused};
@@ -45,9 +49,11 @@ use crate::error::Error;
 use crate::{object, tc};
 
 pub(crate) const PROGRAM: &str = "encap_probe";
+const ANSWERS: &str = "bring_answer";
 const MARKS: &str = "MARKS";
 const BACKENDS: &str = "BACKENDS";
 const VIPS: &str = "VIPS";
+const HOME: &str = "HOME";
 const COUNTS: &str = "PROBE_COUNTS";
 
 /// Words of a backend's record.
@@ -63,6 +69,7 @@ pub struct Prober {
     marks: HashMap<MapData, u32, u32>,
     backends: Array<MapData, [u64; RECORD]>,
     vips: HashMap<MapData, [u8; 16], u32>,
+    home: Array<MapData, [u8; size_of::<Home>()]>,
     counts: PerCpuArray<MapData, [u64; 2 * Outcome::COUNT]>,
 }
 
@@ -87,16 +94,14 @@ impl Prober {
             loader.map_pin_path(BACKENDS, pins.join(BACKENDS)).map_pin_path(VIPS, pins.join(VIPS));
         }
         let mut ebpf = loader.load(object::prober()).map_err(|error| load_error(PROGRAM, &error))?;
-        match ebpf.program_mut(PROGRAM) {
-            Some(Program::SchedClassifier(program)) => {
-                program.load().map_err(|error| refused(PROGRAM, error))?;
-            }
-            _ => return Err(missing_program(PROGRAM)),
+        for name in [PROGRAM, ANSWERS] {
+            classifier(&mut ebpf, name)?.load().map_err(|error| refused(name, error))?;
         }
         Ok(Prober {
             marks: map(&mut ebpf, MARKS)?,
             backends: map(&mut ebpf, BACKENDS)?,
             vips: map(&mut ebpf, VIPS)?,
+            home: map(&mut ebpf, HOME)?,
             counts: map(&mut ebpf, COUNTS)?,
             ebpf,
             tunnels: BTreeMap::new(),
@@ -176,20 +181,33 @@ impl Prober {
         self.backends.set(index, words, 0).map_err(|error| map_error(BACKENDS, &error))
     }
 
-    /// Attaches the program where probes leave, until the result is dropped.
+    /// Attaches the program where probes leave, until the result is dropped. What is answered elsewhere comes there.
     ///
     /// # Errors
-    /// [`Error::Attach`].
+    /// [`Error::Attach`], [`Error::Map`].
     ///
     /// On kernels without links for TC (before 6.6) the result is `None`, and the filter stays until it is replaced.
     pub fn attach(&mut self, interface: &str) -> Result<Option<FdLink>, Error> {
         let place = tc::Place { interface, attach: TcAttachType::Egress };
-        match self.ebpf.program_mut(PROGRAM) {
-            Some(Program::SchedClassifier(program)) => {
-                tc::attach(program, PROGRAM, &place, None).map(|attached| attached.link)
-            }
-            _ => Err(missing_program(PROGRAM)),
+        let attached = tc::attach(classifier(&mut self.ebpf, PROGRAM)?, PROGRAM, &place, None)?;
+        let home: [u8; size_of::<Home>()] = zerocopy::transmute!(home(interface));
+        self.home.set(0, home, 0).map_err(|error| map_error(HOME, &error))?;
+        Ok(attached.link)
+    }
+
+    /// Has answers that come by another interface heard, too, until the result is dropped: they come to the interface
+    /// that probes leave by. Packets from other than the virtual addresses are let alone.
+    ///
+    /// # Errors
+    /// [`Error::Attach`].
+    ///
+    /// On kernels without links for TC (before 6.6) the result is `None`, and nothing is attached: a filter would stay.
+    pub fn hear(&mut self, interface: &str) -> Result<Option<FdLink>, Error> {
+        if !tc::has_links() {
+            return Ok(None);
         }
+        let place = tc::Place { interface, attach: TcAttachType::Ingress };
+        tc::attach(classifier(&mut self.ebpf, ANSWERS)?, ANSWERS, &place, None).map(|attached| attached.link)
     }
 
     /// Probes so far: [`Outcome::Forwarded`], or why they were dropped.
@@ -236,6 +254,24 @@ impl Prober {
             _ => None,
         }
     }
+}
+
+fn classifier<'a>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut SchedClassifier, Error> {
+    match ebpf.program_mut(name) {
+        Some(Program::SchedClassifier(program)) => Ok(program),
+        _ => Err(missing_program(name)),
+    }
+}
+
+/// Where probes leave; nothing where it has no MAC address, as answers cannot be brought there then.
+fn home(interface: &str) -> Home {
+    let mac = getifaddrs().ok().and_then(|addresses| {
+        let mut own = addresses.filter(|address| address.interface_name == interface);
+        own.find_map(|address| address.address?.as_link_addr()?.addr())
+    });
+    let index = if_nametoindex(interface).ok();
+    let home = index.zip(mac).map(|(interface, mac)| Home { interface, mac, ..Home::default() });
+    home.unwrap_or_default()
 }
 
 /// The most that a tunnel adds.

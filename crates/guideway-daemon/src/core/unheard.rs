@@ -1,7 +1,8 @@
 //! Checks through the tunnel whose answers may not be heard.
 //!
-//! Such a check's socket belongs to the interface where the program that wraps it is, the first one. What a backend answers has to
-//! come in there: the kernel gives a packet that comes by another interface to no such socket.
+//! Such a check's socket belongs to the interface where the program that wraps it is, the first one, and the kernel gives a packet
+//! that comes by another one to no such socket. Answers that come by interfaces to backends are brought there; where the kernel is
+//! too old for that, checks fail that should pass.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -14,7 +15,8 @@ impl Core {
     /// What may be the cause where checks fail through the tunnel alone, of backends that another interface leads to.
     pub(crate) fn unheard_checks(&self) -> Option<String> {
         let first = self.about.interfaces.first().filter(|_| self.about.tunnel_probes)?;
-        let elsewhere: HashMap<IpAddr, u32> = self.ways.by(|link| link != 0 && link != first.index).collect();
+        let elsewhere: HashMap<IpAddr, u32> =
+            self.ways.by(|link| link != 0 && link != first.index && !self.heard.contains(&link)).collect();
         if elsewhere.is_empty() {
             return None;
         }

@@ -12,6 +12,7 @@ use guideway_testbed::client::http;
 use guideway_testbed::process::{Output, Process};
 use guideway_testbed::server::{self, TcpServer};
 use guideway_testbed::soft::SoftDecapsulator;
+use guideway_testbed::topology::Arms;
 use guideway_testbed::{Network, Plan, Program, vips, wait};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -45,7 +46,12 @@ pub(crate) struct Bed {
 
 impl Bed {
     pub(crate) fn new(test: &str, engine: Engine) -> Self {
-        let network = Network::build(&Plan { balancers: 1, ..Plan::default() }).unwrap();
+        Self::of(test, engine, Arms::One)
+    }
+
+    /// One whose balancer has these links.
+    pub(crate) fn of(test: &str, engine: Engine, arms: Arms) -> Self {
+        let network = Network::build(&Plan { balancers: 1, arms, ..Plan::default() }).unwrap();
         let backends = network.backends.iter().map(|host| Backend::start(host).unwrap()).collect();
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("daemon-{test}"));
         let _ = fs::remove_dir_all(&directory);
@@ -111,7 +117,8 @@ impl Bed {
 
     /// What the daemon is told, and by which interface packets come.
     fn arguments(&self) -> Vec<OsString> {
-        let interface = self.network.balancers[0].link.name();
+        let host = &self.network.balancers[0];
+        let interface = host.front.as_ref().map_or(&host.link, |front| &front.link).name();
         let mut words = self.arguments_alone();
         words.extend(["--interface", interface].map(OsString::from));
         words

@@ -6,7 +6,7 @@ use guideway_testbed::backend::{ECHO_PORT, HTTP_PORT};
 use guideway_testbed::client::{EchoFlow, http};
 use guideway_testbed::forwarder::Decapsulator;
 use guideway_testbed::server::{self, TcpServer};
-use guideway_testbed::topology::VIPS;
+use guideway_testbed::topology::{Arms, VIPS};
 use guideway_testbed::{Program, vips, wait};
 use nix::sys::signal::Signal;
 
@@ -163,6 +163,23 @@ fn a_backend_without_the_virtual_address_is_found_out_through_the_tunnel() {
         let back = || http::get(&bed.network.client.namespace, vips(HTTP_PORT)[0], "/").unwrap();
         wait::until_true(Duration::from_secs(10), "be2 to serve", || back().starts_with("be2 ")).unwrap();
     }
+    assert!(end(daemon).status.success());
+}
+
+/// Clients come by one link of the balancer, which probes leave by as well, and backends answer it by the other one.
+#[test]
+fn a_check_through_the_tunnel_hears_a_backend_that_answers_by_another_interface() {
+    if !granted(Engine::Xdp) {
+        return;
+    }
+    let bed = Bed::of("two-links", Engine::Xdp, Arms::Two);
+    bed.network.part_arms().unwrap();
+    let config = config("", HTTP_PORT, 1, &backends(3, |_| "")).replace("\"100ms\"", "\"1500ms\"");
+    bed.configure(&config.replace("via = \"direct\"", "via = \"tunnel\""));
+    let daemon = run(&bed);
+    eligible(&bed, 9);
+    bed.serves();
+    assert_eq!(get(&bed, "/v1/status")["notes"].to_string().matches("checks through the tunnel").count(), 0);
     assert!(end(daemon).status.success());
 }
 
