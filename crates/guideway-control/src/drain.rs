@@ -154,6 +154,7 @@ impl Drains {
         let phase = Phase::Busy { live_flows: 0, ending_flows: 0 };
         let fresh =
             Drain { phase, began: now, deadline, ended: None, saved_unix_seconds: None, is_gone: false };
+        let is_removed = key.removed;
         let drain = self.drains.entry(key).or_insert_with(|| {
             self.is_unsaved = true;
             fresh
@@ -162,6 +163,7 @@ impl Drains {
             *drain = fresh;
             self.is_unsaved = true;
         }
+        self.is_unsaved |= is_removed && drain.deadline != deadline;
         drain.deadline = deadline;
     }
 
@@ -252,6 +254,7 @@ impl Drains {
                 && !drain.phase.is_over()
             {
                 *drain = Drain { deadline: before.deadline.or(drain.deadline), ..before };
+                self.is_unsaved = true;
             }
         }
     }

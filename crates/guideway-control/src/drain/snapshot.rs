@@ -38,6 +38,10 @@ struct Begun {
     address: IpAddr,
     removed: bool,
     began_unix_seconds: u64,
+    /// Its deadline, counted from there; of a removed backend only, which neither the configuration nor what operators said
+    /// tells any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deadline_seconds: Option<u64>,
 }
 
 impl State for Snapshot {
@@ -86,7 +90,8 @@ impl Begun {
 }
 
 impl Drains {
-    /// Those of an earlier process; `now` and `wall` are one moment by two clocks. Their deadlines have to be told again; they count from when each began.
+    /// Those of an earlier process; `now` and `wall` are one moment by two clocks. The deadlines of backends that were not
+    /// removed have to be told again; they count from when each began.
     pub fn restore(snapshot: &Snapshot, now: Instant, wall: SystemTime) -> Self {
         let mut drains = Self::new();
         for begun in &snapshot.drains {
@@ -94,7 +99,10 @@ impl Drains {
             let began = UNIX_EPOCH.checked_add(Duration::from_secs(begun.began_unix_seconds));
             let age = began.and_then(|began| wall.duration_since(began).ok()).unwrap_or_default();
             let key = begun.key();
-            drains.begin(key.clone(), now.checked_sub(age).unwrap_or(now), None);
+            let began = now.checked_sub(age).unwrap_or(now);
+            let deadline =
+                begun.deadline_seconds.and_then(|after| began.checked_add(Duration::from_secs(after)));
+            drains.begin(key.clone(), began, deadline);
             if let Some(drain) = drains.drains.get_mut(&key) {
                 drain.saved_unix_seconds = Some(begun.began_unix_seconds);
             }
@@ -113,16 +121,15 @@ impl Drains {
             // Two clocks are never read at quite the same moment: it must not make a drain younger at each restart. A
             // wall clock that was set since is another matter.
             let as_saved = |saved: &u64| since.abs_diff(Duration::from_secs(*saved)) < Duration::from_secs(1);
+            let until = drain.deadline.filter(|_| key.removed);
             Begun {
+                deadline_seconds: until.map(|until| whole(until.saturating_duration_since(drain.began))),
                 service: key.service.clone(),
                 backend: key.backend.clone(),
                 address: key.address,
                 removed: key.removed,
                 // Rounded up, so that reading it back never shortens a drain.
-                began_unix_seconds: drain
-                    .saved_unix_seconds
-                    .filter(as_saved)
-                    .unwrap_or_else(|| since.as_secs() + u64::from(since.subsec_nanos() > 0)),
+                began_unix_seconds: drain.saved_unix_seconds.filter(as_saved).unwrap_or_else(|| whole(since)),
             }
         });
         Snapshot { drains: begun.collect(), ..Snapshot::default() }
@@ -132,6 +139,11 @@ impl Drains {
     pub fn take_unsaved(&mut self) -> bool {
         std::mem::take(&mut self.is_unsaved)
     }
+}
+
+/// In seconds, rounded up.
+const fn whole(time: Duration) -> u64 {
+    time.as_secs().saturating_add(if time.subsec_nanos() > 0 { 1 } else { 0 })
 }
 
 #[cfg(test)]
@@ -153,7 +165,7 @@ mod tests {
         let text = serde_json::to_value(drains.snapshot(start + later, wall + later)).unwrap();
         let expected = serde_json::json!({ "version": 1, "drains": [{
             "service": "web", "backend": "be2", "address": "10.0.0.2", "removed": true,
-            "began_unix_seconds": 1_800_000_001,
+            "began_unix_seconds": 1_800_000_001, "deadline_seconds": 60,
         }] });
         assert_eq!(text, expected);
         let snapshot: Snapshot = serde_json::from_value(text).unwrap();
@@ -167,7 +179,7 @@ mod tests {
         let restored = Drains::restore(&snapshot, now, wall + Duration::from_secs(30));
         let drain = restored.of(&key("be2", true)).unwrap();
         assert_eq!(drain.began, now - Duration::from_millis(29_300), "a part of a second late, never early");
-        assert_eq!(drain.deadline, None);
+        assert_eq!(drain.deadline, Some(drain.began + Duration::from_secs(60)));
         let set_back = Drains::restore(&snapshot, now, UNIX_EPOCH);
         assert_eq!(set_back.of(&key("be2", true)).unwrap().began, now);
     }
@@ -202,7 +214,12 @@ mod tests {
         drains.begin(key("be2", false), now, None);
         assert!(drains.take_unsaved());
         drains.begin(key("be2", false), now, Some(now));
-        assert!(!drains.take_unsaved(), "deadlines follow from the configuration");
+        assert!(!drains.take_unsaved(), "its deadline follows from the configuration");
+        drains.begin(key("be3", true), now, None);
+        assert!(drains.take_unsaved());
+        drains.begin(key("be3", true), now, Some(now));
+        assert!(drains.take_unsaved(), "nothing else tells the deadline of one that was removed");
+        drains.cancel(&key("be3", true));
         drains.cancel(&key("be1", false));
         assert!(drains.take_unsaved());
         drains.observe(&[], now);
