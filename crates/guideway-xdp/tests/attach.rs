@@ -132,14 +132,14 @@ fn a_program_is_taken_off_although_another_process_holds_its_link() {
 #[test]
 fn a_renamed_interface_keeps_its_program_whoever_has_its_old_name() {
     apart(|root| {
-        ip("link add xr-a type veth peer name xr-b");
+        ip("link add xr-a type veth");
         let pins = Pins::new(&root).unwrap();
         let balancer = Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap();
         let mut attachment = balancer.attach("xr-a", Wish::Exactly(Mode::Generic)).unwrap();
         assert!(!balancer.follow_name(&mut attachment).unwrap());
         ip("link set dev xr-a name xr-c");
         assert_eq!(balancer.standing(&attachment).unwrap(), Standing::Whole);
-        ip("link set dev xr-b name xr-a");
+        ip("link add xr-a type veth");
         assert_eq!(balancer.standing(&attachment).unwrap(), Standing::Whole);
         assert!(balancer.follow_name(&mut attachment).unwrap());
         assert_eq!(attachment.interface, "xr-c");
