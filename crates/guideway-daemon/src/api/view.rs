@@ -376,6 +376,8 @@ fn backend(
         removed: status.removed,
     };
     let drains = status.state == BackendState::Draining || admin == AdminState::Drain;
+    // Whoever waits for a drain has to see that its deadline was what ended it.
+    let drain = core.drains.of(&key).filter(|drain| drains || matches!(drain.phase, Phase::Cut { .. }));
     Backend {
         address,
         state: status.state.as_str().to_owned(),
@@ -388,7 +390,7 @@ fn backend(
         slots: status.slots,
         share: f64::from(status.slots) / f64::from(service.slots.max(1)),
         health: core.board.status(&who, now).filter(|_| !status.removed).map(|h| health(h, now)),
-        drain: drains.then(|| core.drains.of(&key).map(|drain| self::drain(&key, drain, now))).flatten(),
+        drain: drain.map(|drain| self::drain(&key, drain, now)),
         next_hop,
         packets_total: status.count.packets,
         bytes_total: status.count.bytes,

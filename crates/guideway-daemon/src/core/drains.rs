@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use guideway_control::config::{BackendState, Config, Service};
 use guideway_control::controller::Remaining;
 use guideway_control::counted;
-use guideway_control::drain::{DrainEvent, DrainKey};
+use guideway_control::drain::{DrainEvent, DrainKey, Phase};
 use guideway_control::health::Who;
 use guideway_control::overrides::AdminState;
 
@@ -88,11 +88,15 @@ impl Core {
                     said.admin.map_or(backend.state == BackendState::Draining, |a| a == AdminState::Drain);
                 let Who { service, backend: name } = who;
                 let key = DrainKey { service, backend: name, address: backend.address, removed: false };
+                let known = self.drains.of(&key).copied();
                 if !admin {
-                    self.drains.cancel(&key);
+                    // After its deadline a backend is in maintenance, and its drain can be asked about for a while.
+                    let was_cut = known.is_some_and(|drain| matches!(drain.phase, Phase::Cut { .. }));
+                    if !was_cut || said.admin != Some(AdminState::Maintenance) {
+                        self.drains.cancel(&key);
+                    }
                     continue;
                 }
-                let known = self.drains.of(&key).copied();
                 if known.is_some_and(|drain| drain.phase.is_over()) {
                     continue;
                 }
@@ -196,7 +200,6 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use guideway_control::config::{self, Source};
-    use guideway_control::drain::Phase;
 
     use super::*;
     use crate::in_process;

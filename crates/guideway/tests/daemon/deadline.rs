@@ -35,10 +35,16 @@ fn a_drain_ends_at_the_configured_deadline_and_the_backend_comes_back_with_the_c
     said(&daemon, "the deadline of its drain passed");
     bed.configure(&with("", "drain_timeout = \"1s\"", &backends(3, |_| "")));
     wait::until_true(LONG, "be1 again", || bed.answers(20).contains_key("be1")).unwrap();
+    // Whoever waits for a drain hears that this ended it, and may go on.
+    let waited = bed.command("drain web be2 --wait --timeout 15s");
+    assert!(waited.status.success(), "{}", waited.stderr);
+    let told = "its deadline passed, and ended the flows that were left";
+    assert!(waited.stdout.contains(told) && waited.stdout.contains("maintenance"), "{}", waited.stdout);
+    assert!(bed.command("ready web be2").status.success());
     // One that is removed has the same time.
     bed.configure(&with("", "drain_timeout = \"1s\"", &backends(2, |_| "")));
-    let cut = || daemon.printed()[1].matches("the deadline of its drain passed").count() == 2;
-    wait::until_true(LONG, "the second end", cut).unwrap();
+    let cut = || daemon.printed()[1].matches("the deadline of its drain passed").count() == 3;
+    wait::until_true(LONG, "the third end", cut).unwrap();
     assert!(end(daemon).status.success());
 }
 

@@ -69,8 +69,8 @@ pub(crate) struct Which {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit codes:
-  0  it drains; with --wait: nothing lives there any more, or with --quiet no
-     live flow is seen
+  0  it drains; with --wait: nothing lives there any more, as its flows came to
+     their end or its deadline ended them, or with --quiet no live flow is seen
   1  failed; with --wait also: it no longer drains, as somebody else said
      `ready`, `maintenance` or `reset`: flows may be there
   2  the command line is wrong
@@ -88,7 +88,7 @@ pub(crate) struct DrainArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// End the flows that are left after this time, as 10m; 1s to 7 days
+    /// End the flows that are left after this time, as 10m; 1s to 7 days. The backend is in maintenance from then on
     #[arg(long, value_name = "TIME", value_parser = times::between(Duration::from_secs(1), LONGEST_DRAIN))]
     deadline: Option<humantime::Duration>,
     /// Wait until nothing lives there any more; with --quiet, until no live flow is seen
@@ -151,7 +151,8 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
             break;
         }
         let backend: Backend = serde_json::from_value(answer.clone()).map_err(Failure::failed)?;
-        if let Some(how) = taken_back(&backend.admin) {
+        let was_cut = backend.drain.as_ref().is_some_and(|drain| drain.phase == "cut");
+        if let Some(how) = taken_back(&backend.admin).filter(|_| !was_cut) {
             return Err(Failure::failed(format_args!(
                 "{}/{} no longer drains, and flows may be on it: {how} meanwhile; `guideway audit` tells by whom",
                 which.service, which.backend
@@ -161,6 +162,9 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
         let (phase, age) =
             backend.drain.as_ref().map_or(("done", 0.0), |drain| (&*drain.phase, drain.age_seconds));
         if is_waited_for(phase, age, args.quiet) {
+            if was_cut && !json {
+                writeln!(screen, "its deadline passed, and ended the flows that were left")?;
+            }
             break;
         }
         if args.timeout.is_some_and(|timeout| since.elapsed() >= *timeout) {
