@@ -113,6 +113,19 @@ fn round(core: &mut Core, forwarder: &mut Forwarder) {
                 );
                 put_right(core, LINK, 1, Grade::Error, text);
             }
+            How::Deaf(Ok(())) => {
+                let text = format!(
+                    "the packet socket had lost {interface}: the interface was made anew, or was in another network namespace; \
+                     it reads there again"
+                );
+                put_right(core, LINK, 1, Grade::Error, text);
+            }
+            How::Deaf(Err(error)) => {
+                let text = format!(
+                    "the packet socket has lost {interface} and cannot be bound there again: {error}"
+                );
+                lost.get_or_insert(text);
+            }
             How::Unpinned(Ok(())) => {
                 let text = format!(
                     "somebody had removed the pin of the program's link at {interface}; it was made again, and packets were \
@@ -186,7 +199,7 @@ fn tell_once(core: &mut Core, what: &'static str, error: Option<String>) {
 /// What there is to say when something fails no more.
 fn mended(what: &'static str) -> String {
     match what {
-        LINK => "the program is at its interfaces again".to_owned(),
+        LINK => "packets are forwarded at all interfaces again".to_owned(),
         PIN => "everything is pinned again".to_owned(),
         UNKNOWN => "whether the program is at its interfaces can be told again".to_owned(),
         _ => format!("{what}: it can be compared and repaired again"),

@@ -273,11 +273,12 @@ impl Forwarder {
         renamed
     }
 
-    /// Puts the kernel's program back where somebody has taken it off, and pins its link where the pin is gone: at which
-    /// interfaces not all was as it should be.
+    /// Puts the kernel's program back where somebody has taken it off, and pins its link where the pin is gone; binds packet
+    /// sockets again whose interface was made anew: at which interfaces not all was as it should be.
     pub(crate) fn look_after(&mut self) -> Vec<Strayed> {
-        let Held::Kernel { balancer, attachments, mode, hold, .. } = &mut self.held else {
-            return Vec::new();
+        let (balancer, attachments, mode, hold) = match &mut self.held {
+            Held::Kernel { balancer, attachments, mode, hold, .. } => (balancer, attachments, mode, hold),
+            Held::Soft { live, .. } => return bind_again(live, &mut self.ports),
         };
         let mut strayed = Vec::new();
         for attachment in attachments.iter_mut() {
@@ -393,10 +394,31 @@ pub(crate) struct Strayed {
 pub(crate) enum How {
     /// The program was not there: in which mode it is back, or why not.
     Gone(Result<&'static str, guideway_xdp::Error>),
+    /// The packet socket had lost its interface: whether it is bound to the one of that name now.
+    Deaf(Result<(), ForwarderError>),
     /// The pin of its link was not there; packets are forwarded all the same.
     Unpinned(Result<(), guideway_xdp::Error>),
     /// It could not be asked, and was left alone.
     Unknown(guideway_xdp::Error),
+}
+
+/// Binds each packet socket that has lost its interface to the one that has the name now.
+fn bind_again(live: &LiveForwarder, ports: &mut [Interface]) -> Vec<Strayed> {
+    let mut strayed = Vec::new();
+    for (link, port) in ports.iter_mut().enumerate() {
+        // One that can be bound is no worse for being bound again where the kernel does not tell.
+        if matches!(live.interface(link), Ok(Some(_))) {
+            continue;
+        }
+        let bound = index(&port.name).and_then(|index| {
+            live.follow(link, index)?;
+            port.index = index;
+            Ok(())
+        });
+        port.lost = bound.as_ref().err().map(ToString::to_string);
+        strayed.push(Strayed { interface: port.name.clone(), how: How::Deaf(bound) });
+    }
+    strayed
 }
 
 fn port(attachment: &Attachment) -> Interface {

@@ -197,6 +197,18 @@ impl Network {
         Ok(())
     }
 
+    /// Links a balancer of one arm to the router again, whose link was deleted.
+    ///
+    /// # Errors
+    /// [`crate::Error`].
+    pub fn link_again(&mut self, number: u8) -> Result<()> {
+        let mtu = self.plan.underlay_mtu.into();
+        for host in self.balancers.iter_mut().filter(|host| host.name == format!("lb{number}")) {
+            *host = self.router.attach(host.name.clone(), host.namespace.clone(), [1, number], mtu)?;
+        }
+        Ok(())
+    }
+
     /// Has balancers of two arms send by the front what is not for the underlay, and backends answer them by the underlay.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -34,6 +34,7 @@ const IDLE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct LiveForwarder {
     stop: Arc<Stop>,
+    links: Vec<Arc<Link>>,
     unsent: Arc<AtomicU64>,
     joined: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
@@ -78,9 +79,10 @@ impl LiveForwarder {
         let open = |&interface: &u32| {
             let socket =
                 PacketSocket::open(interface).map_err(|error| StartError::Socket { interface, error })?;
-            Ok(Port { interface, socket, mtu: 0 })
+            Ok(Arc::new(Link { interface: AtomicU32::new(interface), socket }))
         };
-        let ports = interfaces.iter().map(open).collect::<Result<Vec<_>, StartError>>()?;
+        let links = interfaces.iter().map(open).collect::<Result<Vec<_>, StartError>>()?;
+        let ports = links.iter().map(|link| Port { link: Arc::clone(link), mtu: (0, 0) }).collect();
         let worker = memory.worker().ok_or(StartError::NoRoom)?;
         let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
             .map_err(|error| StartError::Thread(error.into()))?;
@@ -99,7 +101,27 @@ impl LiveForwarder {
             .name("packets".to_owned())
             .spawn(move || path.run(&theirs))
             .map_err(StartError::Thread)?;
-        Ok(Self { stop, unsent, joined, thread: Some(thread) })
+        Ok(Self { stop, links, unsent, joined, thread: Some(thread) })
+    }
+
+    /// The index of the interface that frames of this link are read at, counted from 0 in the order of the start; `None` since
+    /// it was deleted or left the namespace, also when it is back.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn interface(&self, link: usize) -> io::Result<Option<u32>> {
+        self.links.get(link).map_or(Ok(None), |link| link.socket.interface())
+    }
+
+    /// Reads frames of this link at the interface with this index from now on.
+    ///
+    /// # Errors
+    /// [`StartError::Socket`].
+    pub fn follow(&self, link: usize, interface: u32) -> Result<(), StartError> {
+        let Some(link) = self.links.get(link) else { return Ok(()) };
+        link.socket.bind(interface).map_err(|error| StartError::Socket { interface, error })?;
+        link.interface.store(interface, Relaxed);
+        Ok(())
     }
 
     /// Frames that the kernel did not take: too long for the link, or the link is down.
@@ -128,24 +150,33 @@ impl Drop for LiveForwarder {
     }
 }
 
-struct Port {
-    interface: u32,
+/// Where frames are read and sent.
+#[derive(Debug)]
+struct Link {
     socket: PacketSocket,
-    /// Its MTU in bytes, as it was when a frame was longer; 0 before the first.
-    mtu: usize,
+    /// The index of its interface, or of the one that it was.
+    interface: AtomicU32,
+}
+
+struct Port {
+    link: Arc<Link>,
+    /// The MTU in bytes of an interface, as it was when a frame was longer; 0 before the first.
+    mtu: (u32, usize),
 }
 
 impl Port {
     /// Whether a frame of this length is more than one packet.
     fn is_joined(&mut self, length: usize) -> bool {
         let packet = length.saturating_sub(LONGEST_HEADER);
-        if packet <= self.mtu {
+        let interface = self.link.interface.load(Relaxed);
+        if self.mtu.0 == interface && packet <= self.mtu.1 {
             return false;
         }
         // Asked again, because it may have grown.
-        let mtu = sys::mtu(self.socket.as_fd(), self.interface).ok();
-        self.mtu = mtu.and_then(|mtu| usize::try_from(mtu).ok()).unwrap_or(usize::MAX);
-        packet > self.mtu
+        let mtu = sys::mtu(self.link.socket.as_fd(), interface).ok();
+        let mtu = mtu.and_then(|mtu| usize::try_from(mtu).ok()).unwrap_or(usize::MAX);
+        self.mtu = (interface, mtu);
+        packet > mtu
     }
 }
 
@@ -162,7 +193,7 @@ impl Path {
     fn run(&mut self, stop: &Stop) {
         let at_most = PollTimeout::try_from(IDLE).unwrap_or(PollTimeout::ZERO);
         while !stop.asked.load(Relaxed) {
-            let sources = self.ports.iter().map(|port| port.socket.as_fd());
+            let sources = self.ports.iter().map(|port| port.link.socket.as_fd());
             let mut polled: Vec<_> = sources
                 .chain([stop.event.as_fd()])
                 .map(|source| PollFd::new(source, PollFlags::POLLIN))
@@ -182,7 +213,7 @@ impl Path {
     fn turn(&mut self, port: usize) {
         for _ in 0..TURN {
             // A link that went down says so once, and frames come again when it is up.
-            let received = self.ports[port].socket.receive(&mut self.buffer[ROOM..ROOM + MAX_FRAME]);
+            let received = self.ports[port].link.socket.receive(&mut self.buffer[ROOM..ROOM + MAX_FRAME]);
             match received {
                 Ok(Some((length, Way::ToUs))) => self.frame(port, length),
                 Ok(Some(_)) => {}
@@ -199,13 +230,13 @@ impl Path {
         let verdict = self.worker.process(&mut packet);
         let leaves_by = match verdict {
             Verdict::Forward(forward) => {
-                self.ports.iter().position(|port| port.interface == forward.interface)
+                self.ports.iter().position(|port| port.link.interface.load(Relaxed) == forward.interface)
             }
             Verdict::Answer(_) => Some(port),
             // The kernel has its own copy of what is passed.
             Verdict::Pass(_) | Verdict::Drop(_) => return,
         };
-        let sent = leaves_by.map(|port| self.ports[port].socket.send(packet.bytes()));
+        let sent = leaves_by.map(|port| self.ports[port].link.socket.send(packet.bytes()));
         if !matches!(sent, Some(Ok(()))) {
             self.unsent.fetch_add(1, Relaxed);
         }

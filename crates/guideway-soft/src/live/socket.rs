@@ -58,9 +58,27 @@ impl PacketSocket {
         let _ = setsockopt(&socket, sockopt::RcvBuf, &RECEIVE_BYTES)
             .and_then(|()| setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BYTES));
         setsockopt(&socket, sys::Auxdata, &true)?;
+        let socket = Self { socket };
+        socket.bind(interface)?;
+        Ok(socket)
+    }
+
+    /// Has it read and send by the interface with this index, of the namespace that it was opened in.
+    ///
+    /// # Errors
+    /// What the kernel says: no such interface.
+    pub fn bind(&self, interface: u32) -> io::Result<()> {
         let address = sys::packet_address(interface)?;
-        bind(socket.as_raw_fd(), &address)?;
-        Ok(Self { socket })
+        Ok(bind(self.socket.as_raw_fd(), &address)?)
+    }
+
+    /// The index of the interface that it is bound to; `None` once that was deleted or has left the namespace, also when it
+    /// is back: the kernel binds no socket anew.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn interface(&self) -> io::Result<Option<u32>> {
+        sys::bound(self.socket.as_fd())
     }
 
     /// Reads a frame into `buffer`, without waiting: its length, and which way it went. A longer frame is cut. A checksum

@@ -37,6 +37,20 @@ pub(super) fn mtu(socket: BorrowedFd<'_>, interface: u32) -> io::Result<u32> {
     u32::try_from(mtu).map_err(io::Error::other)
 }
 
+/// The index of the interface that a packet socket is bound to; `None` since that is gone.
+pub(super) fn bound(socket: BorrowedFd<'_>) -> io::Result<Option<u32>> {
+    // SAFETY: every field of `sockaddr_ll` is an integer or an array of such, for which zeros are a value.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let mut length = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to the live `sockaddr_ll`, and the length; both live until it returns.
+    let got = unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut length) };
+    if got != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // The kernel writes -1 there when the interface is deleted or leaves the namespace.
+    Ok(u32::try_from(address.sll_ifindex).ok().filter(|&index| index != 0))
+}
+
 /// The address of an interface for packet sockets that take every protocol.
 pub(super) fn packet_address(interface: u32) -> io::Result<LinkAddr> {
     let address = libc::sockaddr_ll {

@@ -122,6 +122,39 @@ fn a_daemon_without_descriptors_tells_which_limit_to_raise_and_leaves_its_progra
 }
 
 #[test]
+fn an_interface_that_is_made_anew_is_read_again_in_software() {
+    if !privilege::granted() {
+        return;
+    }
+    let mut bed = Bed::new("anew-soft", Engine::Soft);
+    let config = config("200ms", &backends(3, |_| ""));
+    bed.configure(&format!("[daemon]\ndrift_interval = \"1s\"\n\n{config}"));
+    let daemon = bed.run();
+    bed.serves();
+    let space = bed.network.balancers[0].namespace.clone();
+    let before = bed.network.balancers[0].link.index();
+    Program::new("ip").args(["link", "delete", "dev", "eth0"]).succeed(&space, LONG).unwrap();
+    let faults = || get(&bed, "/v1/status")["faults"].to_string();
+    let lost =
+        "the packet socket has lost eth0 and cannot be bound there again: there is no interface `eth0`";
+    wait::until_true(LONG, "a fault", || faults().contains(lost)).unwrap();
+
+    bed.network.link_again(1).unwrap();
+    let now = bed.network.balancers[0].link.index();
+    assert_ne!(before, now);
+    said(&daemon, "the packet socket had lost eth0: ");
+    bed.serves();
+    said(&daemon, "packets are forwarded at all interfaces again");
+    let status = get(&bed, "/v1/status");
+    assert_eq!(status["interfaces"][0]["index"], now, "{status}");
+    assert!(
+        status["interfaces"][0].get("lost").is_none() && status["drift"]["failing"] == serde_json::json!({})
+    );
+    assert_eq!(status["drift"]["repairs_total"]["link"], 1);
+    assert!(end(daemon).status.success());
+}
+
+#[test]
 fn a_link_that_loses_what_native_mode_sends_is_told_until_it_does_no_more() {
     if !privilege::granted() {
         return;

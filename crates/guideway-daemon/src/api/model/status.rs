@@ -92,8 +92,8 @@ pub struct Overridden {
 pub struct Drift {
     /// Comparisons since the daemon started.
     pub rounds_total: u64,
-    /// What was put right: `directory`, `service`, `backend`, `slot`, `settings`, `link` (the program at an
-    /// interface) or `pin`, and how many of them.
+    /// What was put right: `directory`, `service`, `backend`, `slot`, `settings`, `link` (the program or the packet
+    /// socket at an interface) or `pin`, and how many of them.
     pub repairs_total: BTreeMap<String, u64>,
     /// What could not be compared or put right at the last try, and why: `directory`, `link` where the program is not at an
     /// interface, `pin` where it is and a pin is not, `unknown` where that could not be asked.
@@ -112,7 +112,7 @@ pub struct Interface {
     /// Why it is not `native`, where that was tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fell_back: Option<String>,
-    /// Why the program is not there, where somebody took it away and it could not be put back.
+    /// Why the program or the packet socket is not there, where that was lost and could not be put back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
     /// Whether it is down, without a carrier or gone, so that no packet comes by it.
