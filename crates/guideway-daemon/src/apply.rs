@@ -13,7 +13,7 @@ use crate::api::model::{Applied, Confirmed, Plan};
 use crate::api::view::stamp;
 use crate::api::{ApplyAsk, Refusal, plan};
 use crate::audit::Request;
-use crate::core::Refused;
+use crate::core::{Refused, routed};
 use crate::journal::{Grade, Kind};
 use crate::shell::{Reload, Shell};
 use crate::store::{LastGood, as_kept};
@@ -37,6 +37,7 @@ impl Shell<'_> {
         self.core.reconfigure(config, Instant::now())?;
         self.follower.follow(self.core.backends());
         self.core.note_sources(|source| is_local(source).ok());
+        self.core.note_routed(routed::is_on);
         self.taken += 1;
         self.source = source;
         let now = as_kept(SystemTime::now());

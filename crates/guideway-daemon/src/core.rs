@@ -16,6 +16,7 @@ mod flapping;
 mod impossible;
 pub(crate) mod links;
 mod next_hops;
+pub(crate) mod routed;
 mod sources;
 mod unheard;
 
@@ -101,6 +102,8 @@ pub(crate) struct Core {
     links: BTreeMap<u32, String>,
     /// Sources of tunnels that are no addresses of this machine.
     foreign_sources: BTreeSet<IpAddr>,
+    /// Where the kernel routes what the software forwarder forwards.
+    routed: Vec<routed::Routed>,
     /// Whether tunnels of probes may have changed since they were told.
     pub(crate) tunnels_stale: bool,
     pub(crate) slack: Slack,
@@ -218,6 +221,7 @@ impl Core {
             lost_looked_at: None,
             links: BTreeMap::new(),
             foreign_sources: BTreeSet::new(),
+            routed: Vec::new(),
             tunnels_stale: true,
             slack: Slack::default(),
             crowding: Crowding::default(),

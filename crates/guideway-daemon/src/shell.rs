@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::api;
 use crate::api::{Desk, Listeners, Order, Refusal, Reply, Work};
 use crate::audit::Request;
-use crate::core::{Core, Unsaved};
+use crate::core::{Core, Unsaved, routed};
 use crate::descriptors;
 use crate::drift;
 use crate::error::RunError;
@@ -177,6 +177,7 @@ impl<'a> Shell<'a> {
         follower.follow(core.backends());
         core.await_links(Instant::now());
         core.note_sources(|source| is_local(source).ok());
+        core.note_routed(routed::is_on);
         let watch = FileWatch::new(&options.config)
             .inspect_err(|error| {
                 let text = format!("cannot watch {}: {error}; SIGHUP reloads it", options.config.display());
@@ -244,6 +245,7 @@ impl<'a> Shell<'a> {
                 self.follow_probe_interface();
                 self.hear_answers();
                 self.core.note_sources(|source| is_local(source).ok());
+                self.core.note_routed(routed::is_on);
             }
             let links = self.follower.table();
             if links.knows_links() {

@@ -187,7 +187,11 @@ fn asides(core: &Core, flow_table: FlowTable) -> Vec<String> {
     let fell_back = fell_back_text(&core.about.interfaces);
     let renamed = core.renamed_texts().map(|(_, text)| text);
     let crowded = core.crowding.aside(flow_table.entries, flow_table.capacity);
-    let others = renamed.chain(core.foreign_sources()).chain(core.narrow_links()).chain(crowded);
+    let others = renamed
+        .chain(core.foreign_sources())
+        .chain(core.narrow_links())
+        .chain(core.routed_texts())
+        .chain(crowded);
     fell_back.into_iter().chain(others).chain(core.unheard_checks()).collect()
 }
 

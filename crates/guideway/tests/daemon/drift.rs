@@ -155,6 +155,28 @@ fn an_interface_that_is_made_anew_is_read_again_in_software() {
 }
 
 #[test]
+fn a_kernel_that_routes_beside_the_software_engine_is_told_until_it_does_no_more() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("routed-soft", Engine::Soft);
+    let config = config("200ms", &backends(3, |_| ""));
+    bed.configure(&format!("[daemon]\ndrift_interval = \"1s\"\n\n{config}"));
+    let space = &bed.network.balancers[0].namespace;
+    let settings = ["ipv4/conf/eth0/forwarding", "ipv6/conf/all/forwarding"];
+    settings.iter().for_each(|setting| space.set(setting, "1").unwrap());
+    let daemon = bed.run();
+    let notes = || get(&bed, "/v1/status")["notes"].to_string();
+    for (setting, family) in settings.into_iter().zip(["IPv4", "IPv6"]) {
+        said(&daemon, &format!("the kernel routes {family} that comes by eth0"));
+        assert!(notes().contains(&format!("sysctl -w net/{setting}=0")), "{}", notes());
+        space.set(setting, "0").unwrap();
+        wait::until_true(LONG, "no note", || !notes().contains(setting)).unwrap();
+    }
+    assert!(end(daemon).status.success());
+}
+
+#[test]
 fn a_link_that_loses_what_native_mode_sends_is_told_until_it_does_no_more() {
     if !privilege::granted() {
         return;
