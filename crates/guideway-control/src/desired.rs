@@ -44,8 +44,20 @@ pub struct Desired {
 pub struct Committed {
     /// The service.
     pub service: String,
-    /// What changed; `None` for a service that was removed. A refused service stays as it was, and marked.
-    pub result: Result<Option<ServiceChange>, ChangeError>,
+    /// What changed. A refused service stays as it was, and marked.
+    pub result: Result<Outcome, ChangeError>,
+}
+
+/// What a commit did to a service.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It came, or changed.
+    Changed(ServiceChange),
+    /// It is gone.
+    Removed {
+        /// Remembered live flows that ended with it.
+        flows_ended: u32,
+    },
 }
 
 impl Desired {
@@ -278,8 +290,12 @@ impl Desired {
     ) -> Vec<Committed> {
         let mut committed = Vec::new();
         // Removals first: another service may want the same place.
-        for service in std::mem::take(&mut self.removed) {
-            let result = controller.remove_service(&service).map(|()| None);
+        let removed = std::mem::take(&mut self.removed);
+        let flows = controller.live_flows(removed.iter().map(String::as_str));
+        for service in &removed {
+            let flows_ended = flows.get(service.as_str()).copied().unwrap_or(0);
+            let result = controller.remove_service(service).map(|()| Outcome::Removed { flows_ended });
+            let service = service.clone();
             committed.push(Committed { service, result });
         }
         let specs: Vec<ServiceSpec> = std::mem::take(&mut self.marked)
@@ -302,7 +318,7 @@ impl Desired {
                 }
                 Ok(_) => {}
             }
-            committed.push(Committed { service, result: change.map(Some) });
+            committed.push(Committed { service, result: change.map(Outcome::Changed) });
         }
         committed
     }

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use guideway_control::config::{Config, Encapsulation, HealthVia, OnExit};
 use guideway_control::controller::{ChangeError, Controller};
-use guideway_control::desired::{Committed, Desired};
+use guideway_control::desired::{Committed, Desired, Outcome};
 use guideway_control::drain::Drains;
 use guideway_control::health::{self, Answer, Board, Change, Finding, Round, Verdict, Who};
 use guideway_control::overrides::{AdminState, Overrides, WeightError};
@@ -299,9 +299,11 @@ impl Core {
             .filter(|name| !wanted.contains(name))
             .map(str::to_owned)
             .collect();
-        for service in gone {
-            self.controller.remove_service(&service)?;
-            self.journal.note_of(Grade::Info, Kind::Commit, Some(&service), None, "removed");
+        let flows = self.controller.live_flows(gone.iter().map(String::as_str));
+        for service in &gone {
+            self.controller.remove_service(service)?;
+            let (grade, text) = commit_text::removed(flows.get(service.as_str()).copied().unwrap_or(0));
+            self.journal.note_of(grade, Kind::Commit, Some(service), None, text);
         }
         self.desired.take_leaving(&self.controller.remaining());
         self.leave_next_hops_open();
@@ -537,10 +539,11 @@ impl Core {
         let mut touched = HashSet::new();
         for Committed { service, result } in self.desired.commit(&mut self.controller, &self.board, now) {
             match result {
-                Ok(None) => {
-                    self.journal.note_of(Grade::Info, Kind::Commit, Some(&service), None, "removed");
+                Ok(Outcome::Removed { flows_ended }) => {
+                    let (grade, text) = commit_text::removed(flows_ended);
+                    self.journal.note_of(grade, Kind::Commit, Some(&service), None, text);
                 }
-                Ok(Some(change)) => {
+                Ok(Outcome::Changed(change)) => {
                     let (grade, text) = commit_text::of(&change);
                     self.slack.note_table(change.slots, now);
                     self.journal.note_of(grade, Kind::Commit, Some(&service), None, text);

@@ -1,6 +1,6 @@
 //! Looking into what the forwarder holds, for people: remembered flows, and who owns which slot.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use guideway_forward::record::flow::Class;
 use guideway_forward::record::{NO_BACKEND, ServiceId};
@@ -78,12 +78,18 @@ impl<E: Engine> Controller<E> {
         (total, flows)
     }
 
-    /// How many remembered flows of a service are live. Reads the whole flow table.
-    pub fn live_flows(&self, service: &str) -> u32 {
-        let Some(held) = self.services.get(service) else { return 0 };
-        let mut flows = 0;
-        for_each_flow(&self.engine, |flow| flows += u32::from(flow.service == held.id && flow.is_live()));
-        flows
+    /// How many remembered flows of each of these services are live. Reads the whole flow table, if there is any of them.
+    pub fn live_flows<'a>(&self, services: impl IntoIterator<Item = &'a str>) -> BTreeMap<&'a str, u32> {
+        let known = services.into_iter().filter_map(|name| Some((self.services.get(name)?.id, (name, 0))));
+        let mut flows: HashMap<ServiceId, (&str, u32)> = known.collect();
+        if !flows.is_empty() {
+            for_each_flow(&self.engine, |flow| {
+                if let Some((_, live)) = flows.get_mut(&flow.service).filter(|_| flow.is_live()) {
+                    *live += 1;
+                }
+            });
+        }
+        flows.into_values().collect()
     }
 
     /// The service whose table, active or prior, begins at this slot.

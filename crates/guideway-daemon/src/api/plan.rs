@@ -33,10 +33,12 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
              its forwarder and start it anew; no table was built to look at"
         ));
     }
-    for (name, gone) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
+    let gone: Vec<_> = before.iter().filter(|(name, _)| !after.contains_key(*name)).collect();
+    let flows = core.controller.live_flows(gone.iter().map(|(name, _)| name.as_str()));
+    for (name, gone) in gone {
         plan.services.push(PlannedService {
             backends_removed: gone.backends.iter().map(|backend| backend.identity.to_string()).collect(),
-            flows_ended: core.controller.live_flows(name).into(),
+            flows_ended: flows.get(name.as_str()).copied().unwrap_or(0).into(),
             ..planned(name, "remove")
         });
     }

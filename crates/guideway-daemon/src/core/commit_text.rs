@@ -37,6 +37,15 @@ pub(super) fn of(change: &ServiceChange) -> (Grade, String) {
     (grade, text)
 }
 
+/// The removal of a service with so many remembered flows, and how grave it is.
+pub(super) fn removed(flows_ended: u32) -> (Grade, String) {
+    if flows_ended == 0 {
+        return (Grade::Info, "removed".to_owned());
+    }
+    let flows = counted(flows_ended, "remembered flow ends", "remembered flows end");
+    (Grade::Warning, format!("removed: {flows}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +78,12 @@ mod tests {
         let end = "; the last resort is over; flows on 3 backends whose checks still fail end (4 remembered)";
         assert!(text.ends_with(end), "{text}");
         assert_eq!(grade, Grade::Warning);
+    }
+
+    #[test]
+    fn a_removal_that_ends_flows_is_a_warning_that_counts_them() {
+        assert_eq!(removed(0), (Grade::Info, "removed".into()));
+        assert_eq!(removed(1), (Grade::Warning, "removed: 1 remembered flow ends".into()));
     }
 
     #[test]

@@ -168,7 +168,13 @@ impl Core {
         for event in self.drains.observe(&remaining, now) {
             match event {
                 DrainEvent::Done { key, took } => {
-                    let text = format!("drained after {} s", took.as_secs());
+                    let has_service = self.config.services.iter().any(|one| one.name == key.service);
+                    let text = if has_service {
+                        format!("drained after {} s", took.as_secs())
+                    } else {
+                        "its service was removed: its drain is over, and flows that were left ended"
+                            .to_owned()
+                    };
                     let (service, backend) = (Some(key.service.as_str()), Some(key.backend.as_str()));
                     self.journal.note_of(Grade::Info, Kind::Drain, service, backend, text);
                 }

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use guideway_testbed::backend::HTTP_PORT;
-use guideway_testbed::client::http;
+use guideway_testbed::client::{EchoFlows, http};
 use guideway_testbed::kernel::GenericForwarder;
+use guideway_testbed::process::Process;
 use guideway_testbed::{Program, privilege, vips, wait};
 use guideway_xdp::occupant::occupant;
 use nix::sys::signal::Signal;
@@ -82,6 +83,18 @@ fn a_removed_backend_drains_on_under_the_next_daemon_from_when_it_began() {
     assert!(end(daemon).status.success());
 }
 
+/// Flows, and a command that waits for the drain of `be3` of `echo`, where some of them are.
+fn draining(bed: &Bed) -> ([EchoFlows; 2], Process) {
+    let mut flows = pool::flows(bed, 12);
+    let waiting = bed.start_command("drain echo be3 --wait --timeout 1h");
+    wait::until_true(LONG, "the drain", || {
+        pool::exchange(&mut flows);
+        waiting.printed()[0].contains("busy: ")
+    })
+    .unwrap();
+    (flows, waiting)
+}
+
 /// A drain is waited for while the backend is taken out of the configuration: that ends well, and not before its flows have.
 #[test]
 fn a_drain_that_is_waited_for_goes_on_although_the_backend_is_removed() {
@@ -95,13 +108,7 @@ fn a_drain_that_is_waited_for_goes_on_although_the_backend_is_removed() {
     };
     bed.configure(&config(3));
     let daemon = pool::run(&bed);
-    let mut flows = pool::flows(&bed, 12);
-    let mut waiting = bed.start_command("drain echo be3 --wait --timeout 1h");
-    wait::until_true(LONG, "the drain", || {
-        pool::exchange(&mut flows);
-        waiting.printed()[0].contains("busy: ")
-    })
-    .unwrap();
+    let (mut flows, mut waiting) = draining(&bed);
     bed.configure(&config(2));
     wait::until_true(LONG, "the removal", || {
         pool::exchange(&mut flows);
@@ -117,6 +124,40 @@ fn a_drain_that_is_waited_for_goes_on_although_the_backend_is_removed() {
     flows.iter_mut().for_each(|flows| flows.close_on("be3"));
     let waited = waiting.finish(LONG).unwrap();
     assert_eq!(waited.status.code(), Some(0), "{}{}", waited.stdout, waited.stderr);
+    assert!(end(daemon).status.success());
+}
+
+/// No drain survives its service: who plans that, looks at the events or waits for a drain hears what it ends.
+#[test]
+fn the_removal_of_a_service_tells_whose_flows_it_ends() {
+    if !pool::granted(Engine::Soft) {
+        return;
+    }
+    let bed = Bed::new("service-removed", Engine::Soft);
+    let file = pool::config("", HTTP_PORT, 1, &backends(3, |_| "")).replace("\"5s\"", "\"60s\"");
+    bed.configure(&file);
+    let daemon = pool::run(&bed);
+    let (_flows, waiting) = draining(&bed);
+    let stays = |service: &&str| !service.contains("name = \"echo\"");
+    let without: Vec<&str> = file.split("[[service]]").filter(stays).collect();
+    let other = bed.path("without-echo.toml");
+    std::fs::write(&other, without.join("[[service]]")).unwrap();
+    let applied = bed.command(&format!("apply {}", other.display()));
+    assert!(applied.status.success(), "{}{}", applied.stdout, applied.stderr);
+    let ended = applied.stdout.lines().find(|line| line.ends_with("remembered flows end"));
+    assert!(ended.is_some_and(|ended| !ended.starts_with("    0 ")), "{}", applied.stdout);
+    let events = get(&bed, "/v1/events");
+    let event = |text: &str| {
+        let mut events = events.as_array().unwrap().iter();
+        events.find(|event| event["service"] == "echo" && event["text"].as_str().unwrap().starts_with(text))
+    };
+    let removal = event("removed: ").unwrap();
+    assert_eq!(removal["grade"], "warning", "{removal}");
+    assert!(event("its service was removed: ").is_some_and(|event| event["backend"] == "be3"), "{events}");
+    assert!(event("drained after").is_none(), "{events}");
+    let waited = waiting.finish(LONG).unwrap();
+    assert_eq!(waited.status.code(), Some(1), "{}{}", waited.stdout, waited.stderr);
+    assert!(waited.stderr.contains("echo was removed from the configuration"), "{}", waited.stderr);
     assert!(end(daemon).status.success());
 }
 

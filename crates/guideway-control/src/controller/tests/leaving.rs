@@ -1,5 +1,7 @@
 //! Backends that drain, leave and return.
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 #[test]
@@ -137,7 +139,7 @@ fn what_remains_of_a_drain_are_connections_that_stand_and_the_rest_is_told_apart
         (remaining[0].live_flows, remaining[0].ending_flows)
     };
     assert_eq!(left(&controller), (4, 2), "a client that closed its half a moment ago may still be sent to");
-    assert_eq!(controller.live_flows("web"), 4);
+    assert_eq!(controller.live_flows(["web", "unknown"]), BTreeMap::from([("web", 4)]));
     pass_seconds(&mut controller, 11);
     assert_eq!(left(&controller), (3, 2), "the reset one is forgotten, the closing one is silent");
     pass_seconds(&mut controller, 20);

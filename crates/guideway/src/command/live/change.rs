@@ -219,15 +219,17 @@ fn show(plan: &Plan, screen: &mut Screen) -> Result<(), Failure> {
                 writeln!(screen, "  {mark} backend {backend}")?;
             }
         }
-        if service.action != "remove" {
+        let ended = counted(service.flows_ended, "remembered flow ends", "remembered flows end");
+        if service.action == "remove" {
+            writeln!(screen, "    {ended}")?;
+        } else {
             writeln!(
                 screen,
-                "    {} of {} slots move, {} needlessly; {}; {}",
+                "    {} of {} slots move, {} needlessly; {}; {ended}",
                 service.slots_moved,
                 service.slots,
                 service.slots_moved_needlessly,
-                counted(service.eligible, "backend takes new flows", "backends take new flows"),
-                counted(service.flows_ended, "remembered flow ends", "remembered flows end")
+                counted(service.eligible, "backend takes new flows", "backends take new flows")
             )?;
         }
         if service.resize_waits {

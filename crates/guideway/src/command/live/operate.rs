@@ -72,7 +72,8 @@ Exit codes:
   0  it drains; with --wait: nothing lives there any more, as its flows came to
      their end or its deadline ended them, or with --quiet no live flow is seen
   1  failed; with --wait also: it no longer drains, as somebody else said
-     `ready`, `maintenance` or `reset`: flows may be there
+     `ready`, `maintenance` or `reset`: flows may be there; or its service was
+     removed from the configuration, which ended its flows
   2  the command line is wrong
   3  the daemon cannot be reached
   4  --timeout passed before that
@@ -185,7 +186,10 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
         std::thread::sleep(LOOK_EVERY.min(left()));
         match daemon.get_within(&path(which, ""), left()) {
             Ok(now) => (answer, away_since) = (now.value()?, None),
-            Err(Failure::NotThere(_)) => return gone(which, answer, *json, screen),
+            Err(Failure::NotThere(_)) => {
+                has_service(which, daemon)?;
+                return gone(which, answer, *json, screen);
+            }
             Err(Failure::Unreachable(_))
                 if away_since.get_or_insert_with(Instant::now).elapsed() < AWAY_AT_MOST => {}
             Err(failure) => return Err(failure),
@@ -197,6 +201,19 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
 /// How a backend came out of the drain that is waited for, if it did. One that was removed drains on.
 fn taken_back(admin: &str) -> Option<String> {
     (admin != "drain").then(|| format!("it was set to {admin}"))
+}
+
+/// Fails where the whole service was removed: that ends flows, however far the drain was.
+fn has_service(which: &Which, daemon: &DaemonArgs) -> Result<(), Failure> {
+    let Which { service, backend } = which;
+    match daemon.get(&format!("/v1/services/{}", segment(service))) {
+        Err(Failure::NotThere(_)) => Err(Failure::failed(format_args!(
+            "{service} was removed from the configuration while {backend} drained, which ended the flows that were left there; \
+             `guideway audit` tells by whom"
+        ))),
+        Err(failure) => Err(failure),
+        Ok(_) => Ok(()),
+    }
 }
 
 /// The backend was removed while its drain was waited for, and nothing is left of it.
