@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+#[cfg(test)]
+use std::time::Duration;
 use std::time::{Instant, SystemTime};
 
 use axum::Router;
@@ -12,6 +14,8 @@ use axum::http::{Method, Request, Response, StatusCode, Uri, header};
 use guideway_control::config::{self, Source};
 use guideway_control::controller::Controller;
 use guideway_control::health::Board;
+#[cfg(test)]
+use guideway_control::health::{Answer, LegResult};
 use guideway_control::overrides::Overrides;
 use guideway_soft::Memory;
 use tokio::runtime::Runtime;
@@ -133,6 +137,22 @@ impl Api {
             assert!(!problem.detail.is_empty() && problem.status == status.as_u16(), "{told}: {problem:?}");
         }
     }
+}
+
+/// Lets this time pass, in which every check gets this answer.
+#[cfg(test)]
+pub(crate) fn check(core: &mut Core, now: &mut Instant, time: Duration, result: &LegResult) {
+    let end = *now + time;
+    while core.next_due() <= end {
+        *now = core.next_due().max(*now);
+        let rounds = core.rounds(*now);
+        core.advance(*now);
+        for round in rounds {
+            let results = vec![result.clone(); round.legs.len()];
+            core.answer(&Answer { id: round.id, results }, *now);
+        }
+    }
+    *now = end;
 }
 
 /// The core of a daemon over memory, with this configuration in force.

@@ -296,6 +296,13 @@ impl Board {
         self.subjects.iter().map(|subject| (&*subject.who, subject.machine.verdict()))
     }
 
+    /// How often in a row a backend has passed that is not up yet, of how many times; `None` where it did not pass last.
+    pub fn rising(&self, who: &Who) -> Option<(u16, u16)> {
+        let Subject { machine, thresholds, .. } = self.subjects.named(who)?;
+        let rises = machine.verdict() != Verdict::Up && machine.row() > 0;
+        rises.then(|| (machine.row(), machine.needed(*thresholds)))
+    }
+
     /// What decided the verdict on a backend, if anything did.
     pub fn because(&self, who: &Who) -> Option<&str> {
         self.subjects.named(who)?.because.as_deref()

@@ -244,7 +244,10 @@ fn faults(core: &Core, services: &[Outline]) -> Vec<String> {
                 service.name
             ));
         } else if service.eligible() == 0 {
-            let why = if failing.iter().any(|(_, verdict)| *verdict == Verdict::NeverPassed) {
+            let never_passed = |&(who, verdict): &Failing<'_>| {
+                verdict == Verdict::NeverPassed && core.board.rising(who).is_none()
+            };
+            let why = if failing.iter().any(never_passed) {
                 ": those that have never passed their checks are no last resort"
             } else {
                 ""
@@ -259,31 +262,47 @@ fn faults(core: &Core, services: &[Outline]) -> Vec<String> {
     faults
 }
 
-/// Whose checks fail, of those that should take new flows, with how it is with the first.
+/// Whose checks fail, of those that should take new flows, and whose pass and have not done so often enough, each with how
+/// it is with the first.
 fn checks_fail(
     core: &Core,
     service: &str,
     configured: Option<&config::Service>,
     failing: &[Failing<'_>],
-) -> Option<String> {
-    let configured = configured.filter(|_| !failing.is_empty())?.backends.iter();
+) -> Vec<String> {
+    let Some(configured) = configured.filter(|_| !failing.is_empty()) else { return Vec::new() };
+    let configured = configured.backends.iter();
     let configured: HashMap<&str, &config::Backend> =
         configured.map(|backend| (backend.name.as_str(), backend)).collect();
     let is_ready = |who: &Who| {
         let said = core.desired.overrides().of(who);
         admin(&said, configured.get(who.backend.as_str()).copied()) == AdminState::Ready
     };
-    let failing: Vec<_> = failing.iter().filter(|(who, _)| is_ready(who)).collect();
-    let (first, verdict) = failing.first()?;
-    let because = core.board.because(first).map_or(String::new(), |because| format!(", {because}"));
-    let how = format!("{}{because}", verdict.as_str());
-    let names: Vec<&str> = failing.iter().take(NAMED).map(|(who, _)| who.backend.as_str()).collect();
-    let more = failing.len() - names.len();
+    let ready = failing.iter().filter(|(who, _)| is_ready(who));
+    let (rising, failing): (Vec<Failing<'_>>, Vec<Failing<'_>>) =
+        ready.partition(|(who, _)| core.board.rising(who).is_some());
+    let fail = failing.first().map(|(first, verdict)| {
+        let because = core.board.because(first).map_or(String::new(), |because| format!(", {because}"));
+        let (whose, of) = named(&failing);
+        format!("{service}: checks fail of {whose} ({of}{}{because})", verdict.as_str())
+    });
+    let rise = rising.first().and_then(|(first, _)| {
+        let (passed, needed) = core.board.rising(first)?;
+        let (whose, of) = named(&rising);
+        Some(format!(
+            "{service}: checks of {whose} have not passed often enough yet ({of}{passed} of {needed})"
+        ))
+    });
+    fail.into_iter().chain(rise).collect()
+}
+
+/// Some backends by name, and what goes before a word on the first: with several it has to be said whose that is.
+fn named(backends: &[Failing<'_>]) -> (String, String) {
+    let names: Vec<&str> = backends.iter().take(NAMED).map(|(who, _)| who.backend.as_str()).collect();
+    let more = backends.len() - names.len();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let whose = format!("{}{more}", names.join(", "));
-    // With several it has to be said whose reason it is.
-    let of = if failing.len() > 1 { format!("{}: ", first.backend) } else { String::new() };
-    Some(format!("{service}: checks fail of {whose} ({of}{how})"))
+    let of = if backends.len() > 1 { format!("{}: ", names[0]) } else { String::new() };
+    (format!("{}{more}", names.join(", ")), of)
 }
 
 /// All services, or the one of this name.
@@ -516,7 +535,29 @@ fn seconds(time: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use guideway_control::health::{Fault, Passed};
+
     use super::*;
+    use crate::in_process::{self, CHECK, CONFIG};
+
+    #[test]
+    fn checks_that_pass_and_have_not_done_so_often_enough_are_not_said_to_fail() {
+        let mut now = Instant::now();
+        let file = format!("{CONFIG}{}", CHECK.replace("rise = 1", "rise = 3"));
+        let mut core = in_process::core(&file, now).unwrap();
+        let (passed, refused) = (Ok(Passed { took: Duration::from_millis(1) }), Err(Fault::Refused));
+        let second = Duration::from_secs(1);
+        let rises = "web: checks of be1, be2 have not passed often enough yet (be1: 1 of 3)";
+        in_process::check(&mut core, &mut now, second, &passed);
+        assert_eq!(status(&core).faults, ["web: no backend takes new flows", rises]);
+        in_process::check(&mut core, &mut now, second, &refused);
+        let never =
+            "web: no backend takes new flows: those that have never passed their checks are no last resort";
+        let fails = "web: checks fail of be1, be2 (be1: never-passed)";
+        assert_eq!(status(&core).faults, [never, fails]);
+        in_process::check(&mut core, &mut now, 3 * second, &passed);
+        assert_eq!(status(&core).faults, Vec::<String>::new());
+    }
 
     #[test]
     fn interfaces_in_generic_mode_are_told_in_one_line() {

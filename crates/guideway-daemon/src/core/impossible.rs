@@ -60,7 +60,7 @@ impl Core {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use guideway_control::health::{Answer, Fault, LegResult, Passed, Verdict};
+    use guideway_control::health::{Fault, LegResult, Passed, Verdict};
 
     use super::*;
     use crate::api::view;
@@ -69,17 +69,7 @@ mod tests {
 
     /// Lets ten seconds pass, in which every check gets this answer.
     fn pass(core: &mut Core, now: &mut Instant, result: &LegResult) {
-        let end = *now + Duration::from_secs(10);
-        while core.next_due() <= end {
-            *now = core.next_due().max(*now);
-            let rounds = core.rounds(*now);
-            core.advance(*now);
-            for round in rounds {
-                let results = vec![result.clone(); round.legs.len()];
-                core.answer(&Answer { id: round.id, results }, *now);
-            }
-        }
-        *now = end;
+        in_process::check(core, now, Duration::from_secs(10), result);
     }
 
     fn told(core: &Core, since: u64) -> Vec<(Grade, String)> {
