@@ -4,11 +4,12 @@ use std::fmt::Display;
 
 use guideway_control::config::{Config, Source};
 use guideway_control::printable::printable;
+use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::problem::{Kind, Refusal};
+use super::problem::{Kind, Refusal, beyond};
 
 /// What a body can be. It is read before the loop hears of it.
 pub(super) trait Body: Sized + Send + 'static {
@@ -52,7 +53,8 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Body for Json<T> {
             |error: &dyn Display| Refusal::new(Kind::BadBody, format!("the body is not understood: {error}"));
         let mut reader = serde_json::Deserializer::from_slice(bytes);
         // With the field that it is about.
-        let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| wrong(&error))?;
+        let value = serde_path_to_error::deserialize(&mut reader)
+            .map_err(|error| out_of_range::<T>(bytes).unwrap_or_else(|| wrong(&error)))?;
         reader.end().map_err(|error| wrong(&error))?;
         Ok(Self(value))
     }
@@ -64,6 +66,19 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Body for Json<T> {
     fn schema(generator: &mut SchemaGenerator) -> Option<(&'static str, Value)> {
         Some(("application/json", generator.subschema_for::<T>().to_value()))
     }
+}
+
+/// The refusal of the first number of a body that its field has no room for, if there is one.
+fn out_of_range<T: JsonSchema>(bytes: &[u8]) -> Option<Refusal> {
+    let body: Map<String, Value> = serde_json::from_slice(bytes).ok()?;
+    let schema = T::json_schema(&mut SchemaSettings::openapi3().into_generator()).to_value();
+    body.iter().find_map(|(field, value)| {
+        let number = value.as_number()?;
+        // JSON has whole numbers that no integer holds.
+        let huge = number.as_f64().filter(|huge| number.is_f64() && huge.fract() == 0.0);
+        let written = huge.map_or_else(|| number.to_string(), |huge| format!("{huge:.0}"));
+        beyond(field, &written, &schema["properties"][field])
+    })
 }
 
 /// A configuration, good or bad: what is wrong with a bad one is for the loop to tell, and the audit log.

@@ -7,6 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use guideway_control::config::Problems;
+use serde_json::Value;
 
 use super::model::Problem;
 
@@ -156,6 +157,22 @@ pub(super) fn within<N: PartialOrd + Display>(
     }
     let detail = format!("{field} is {number}, and can be {} to {}", range.start(), range.end());
     Err(Refusal::new(Kind::OutOfRange, detail))
+}
+
+/// The refusal of a whole number that its schema has no room for, and that its type may not hold either; `None` for all else.
+pub(super) fn beyond(field: &str, number: &str, schema: &Value) -> Option<Refusal> {
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_whole || !schema["type"].to_string().contains("integer") {
+        return None;
+    }
+    let largest = if schema["format"] == "uint32" { u32::MAX.into() } else { u64::MAX };
+    let range = schema["minimum"].as_u64().unwrap_or(0)..=schema["maximum"].as_u64().unwrap_or(largest);
+    if number.parse().is_ok_and(|number| range.contains(&number)) {
+        return None;
+    }
+    let detail = format!("{field} is {number}, and can be {} to {}", range.start(), range.end());
+    Some(Refusal::new(Kind::OutOfRange, detail))
 }
 
 impl IntoResponse for Refusal {

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::problem::Refusal;
+use super::problem::{Refusal, beyond};
 
 /// The query of an address.
 pub(super) fn read<Q: DeserializeOwned + JsonSchema>(uri: &Uri) -> Result<Q, Refusal> {
@@ -35,6 +35,11 @@ fn refusal<Q: JsonSchema>(uri: &Uri, said: &str) -> Refusal {
     let path = uri.path();
     if let Some((name, _)) = given.iter().find(|(name, _)| !known.contains(&name.as_str())) {
         return Refusal::bad(format!("{path} has no parameter {name:?}; {there_are}"));
+    }
+    if let Some(refusal) =
+        given.iter().find_map(|(name, value)| beyond(name, value, &schema["properties"][name]))
+    {
+        return refusal;
     }
     // With the name that it is about: that goes before what is said of a value.
     let said = said.strip_prefix("Failed to deserialize query string: ").unwrap_or(said);
@@ -85,6 +90,34 @@ mod tests {
             }
         }
         assert!(numbers > 5, "{numbers}");
+    }
+
+    #[test]
+    fn whole_numbers_that_no_type_holds_are_out_of_range_as_others_are() {
+        let mut api = Api::new().unwrap();
+        let mut refused = |request: axum::http::request::Builder, body: &'static str| {
+            let answer = api.ask(request.header("If-Match", "*").body(Body::from(body)).unwrap());
+            let problem: Problem = serde_json::from_slice(answer.body()).unwrap();
+            (problem.kind, problem.detail)
+        };
+        for (query, detail) in [
+            ("flows?limit=-1", "limit is -1, and can be 0 to 10000"),
+            ("flows?limit=99999999999999999999", "limit is 99999999999999999999, and can be 0 to 10000"),
+            ("events?after=-1", "after is -1, and can be 0 to 18446744073709551615"),
+        ] {
+            let refused = refused(Request::get(format!("/v1/{query}")), "");
+            assert_eq!(refused, ("out-of-range".to_owned(), detail.to_owned()));
+        }
+        for (body, detail) in [
+            (r#"{"weight": -1}"#, "weight is -1, and can be 0 to 65535"),
+            (
+                r#"{"weight": 100000000000000000000}"#,
+                "weight is 100000000000000000000, and can be 0 to 65535",
+            ),
+        ] {
+            let refused = refused(Request::put("/v1/services/web/backends/be1/weight"), body);
+            assert_eq!(refused, ("out-of-range".to_owned(), detail.to_owned()));
+        }
     }
 
     #[test]

@@ -207,6 +207,7 @@ struct WhichFlows {
     /// Only those of this backend.
     backend: Option<String>,
     /// How many; 100 unless it is said, 10,000 at most.
+    #[schemars(range(max = MAX_ROWS))]
     limit: Option<usize>,
 }
 
@@ -225,6 +226,7 @@ struct WhichSlots {
     /// The first slot.
     from: Option<usize>,
     /// How many; 100 unless it is said, 10,000 at most.
+    #[schemars(range(max = MAX_ROWS))]
     limit: Option<usize>,
 }
 
@@ -239,6 +241,7 @@ struct WhichEvents {
     /// Only those after this number.
     after: Option<u64>,
     /// Only so many of the newest; 100 unless it is said, 10,000 at most.
+    #[schemars(range(max = MAX_ROWS))]
     limit: Option<usize>,
 }
 
@@ -251,6 +254,7 @@ fn events(core: &Core, _: Instant, asked: Asked<Nothing, WhichEvents>) -> Answer
 #[serde(deny_unknown_fields)]
 struct WhichEntries {
     /// Only so many of the newest; 100 unless it is said, 10,000 at most.
+    #[schemars(range(max = MAX_ROWS))]
     limit: Option<usize>,
 }
 
@@ -319,6 +323,7 @@ fn plan(core: &Core, now: Instant, asked: Asked<Nothing, Nothing, GoodConfig>) -
 #[serde(deny_unknown_fields)]
 struct HowToApply {
     /// It goes back after this time unless it is confirmed: 1 to 86400, a day.
+    #[schemars(range(min = *TRIAL.start(), max = *TRIAL.end()))]
     confirm_within_seconds: Option<u64>,
 }
 

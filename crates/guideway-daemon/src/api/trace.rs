@@ -41,8 +41,10 @@ const WAITING: usize = 256;
 #[serde(deny_unknown_fields)]
 pub(super) struct WhichPackets {
     /// How many; 10 unless it is said, 1 to 1,000.
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     count: Option<usize>,
     /// How long they are waited for; 5 unless it is said, 1 to 25.
+    #[schemars(range(min = 1, max = MAX_TIMEOUT))]
     timeout_seconds: Option<u64>,
     /// Only those from this address.
     #[schemars(with = "Option<String>")]
@@ -53,6 +55,7 @@ pub(super) struct WhichPackets {
     /// Only those of this protocol: `tcp`, `udp`, `icmp` or `icmpv6`.
     protocol: Option<String>,
     /// The kernel copies one packet in 2^rarity out; 0 unless it is said, 30 at most.
+    #[schemars(range(max = 30))]
     rarity: Option<u32>,
     /// Whether packets that go on to the host are of interest as well, as those to no service.
     passed: Option<bool>,

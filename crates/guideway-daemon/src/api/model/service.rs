@@ -189,6 +189,7 @@ pub struct SetAdmin {
     pub state: String,
     /// `drain`: after so many seconds the flows that are left end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 604_800))]
     pub deadline_seconds: Option<u64>,
 }
 
@@ -197,5 +198,6 @@ pub struct SetAdmin {
 #[serde(deny_unknown_fields)]
 pub struct SetWeight {
     /// The weight.
+    #[schemars(range(max = 65_535))]
     pub weight: u32,
 }
