@@ -312,7 +312,12 @@ impl Balancer {
         let Some(pins) = &self.pins else { return Ok(0) };
         pins.make()?;
         let gone = tables::ALL.iter().filter(|shape| !pins.map(shape.name).exists());
-        gone.map(|shape| self.pin(pins, *shape)).try_fold(0, |count, pinned| pinned.map(|()| count + 1))
+        let again = gone
+            .map(|shape| self.pin(pins, *shape))
+            .try_fold(0, |count, pinned| pinned.map(|()| count + 1))?;
+        // One in a pin's place is nothing now, and the end of the next start.
+        pins.refuse_directories()?;
+        Ok(again)
     }
 
     fn pin(&self, pins: &Pins, shape: Shape) -> Result<(), Error> {

@@ -125,9 +125,14 @@ impl Pins {
     /// # Errors
     /// [`Error::Elsewhere`]; [`Error::Pin`] where the kernel does not tell.
     pub fn are_of_here(&self) -> Result<(), Error> {
-        let is_map = |name: &str| crate::tables::ALL.iter().any(|shape| shape.name == name);
-        refuse_directories(&self.directory, |name| is_map(name) || index_of(name).is_some())?;
+        self.refuse_directories()?;
         whereabouts::check(&self.directory, |name| index_of(name).is_some())
+    }
+
+    /// Refuses directories where pins belong.
+    pub(crate) fn refuse_directories(&self) -> Result<(), Error> {
+        let is_map = |name: &str| crate::tables::ALL.iter().any(|shape| shape.name == name);
+        refuse_directories(&self.directory, |name| is_map(name) || index_of(name).is_some())
     }
 
     /// The interfaces at which links are pinned here, by index.

@@ -201,7 +201,15 @@ fn a_directory_with_the_name_of_a_pin_is_named_as_what_is_in_the_way() {
             assert!(refused.contains(&format!("`rm -r {}`", stray.display())), "{refused}");
             std::fs::remove_dir(&stray).unwrap();
         }
-        drop(Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap());
+        let balancer = Balancer::load_pinned(&LIMITS, [1, 2], &pins).unwrap();
+        let flows = root.join(format!("v{LAYOUT_VERSION}/FLOWS"));
+        std::fs::remove_file(&flows).unwrap();
+        std::fs::create_dir(&flows).unwrap();
+        let told = balancer.repair_pins().unwrap_err().to_string();
+        assert!(told.contains(&format!("`rm -r {}`", flows.display())), "{told}");
+        std::fs::remove_dir(&flows).unwrap();
+        assert_eq!(balancer.repair_pins().unwrap(), 1);
+        drop(balancer);
         pins.remove().unwrap();
     });
 }

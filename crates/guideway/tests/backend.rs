@@ -1,15 +1,16 @@
 //! The backend commands as a user meets them, each in a network namespace of its own.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use guideway_testbed::process::Output;
-use guideway_testbed::{Link, Namespace, Program, privilege, veth_pair};
+use guideway_testbed::{Link, Namespace, Program, privilege, veth_pair, wait};
 use guideway_xdp::end::{Decapsulator, Hook, Wish};
 use guideway_xdp::ownership;
 use guideway_xdp::prober::Prober;
+use nix::fcntl::{Flock, FlockArg};
 use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -44,6 +45,10 @@ impl Host {
     }
 
     fn guideway(&self, line: &str) -> Output {
+        self.command(line).run(&self.namespace, PATIENCE).unwrap()
+    }
+
+    fn command(&self, line: &str) -> Program {
         let places = [
             "--bpffs".to_owned(),
             self.places.join("bpf").display().to_string(),
@@ -51,8 +56,7 @@ impl Host {
             self.places.join("run").display().to_string(),
         ];
         let words = line.split_whitespace().map(str::to_owned);
-        let program = Program::new(env!("CARGO_BIN_EXE_guideway")).args(words.chain(places));
-        program.run(&self.namespace, PATIENCE).unwrap()
+        Program::new(env!("CARGO_BIN_EXE_guideway")).args(words.chain(places))
     }
 
     /// Runs `guideway` and asserts its exit code; what it printed, on both outputs.
@@ -501,6 +505,25 @@ fn maps_of_a_set_up_that_was_killed_are_taken_away_without_a_record() {
     // Killed before it had pinned any.
     ownership::make(&pins).unwrap();
     assert!(host.expect(0, "backend down").contains("nothing to take away"));
+    host.has_no_leftovers();
+}
+
+#[test]
+fn who_sets_a_host_up_waits_for_whoever_is_at_it() {
+    let Some(host) = Host::new("lock") else { return };
+    let run = host.places.join("run");
+    fs::create_dir(&run).unwrap();
+    let at_it = Flock::lock(File::open(&run).unwrap(), FlockArg::LockExclusive).unwrap();
+    let up = host.command(&up("")).start(&host.namespace).unwrap();
+    // Who waits for a lock is listed behind an arrow (proc_locks(5)).
+    let process = format!(" {} ", up.id());
+    let waits = |line: &str| line.contains("->") && line.contains(&process);
+    let is_waiting = || fs::read_to_string("/proc/locks").unwrap().lines().any(waits);
+    wait::until_true(PATIENCE, "`up` to wait", is_waiting).unwrap();
+    assert!(!host.pins().exists());
+    drop(at_it);
+    assert!(up.finish(PATIENCE).unwrap().status.success());
+    host.expect(0, "backend down");
     host.has_no_leftovers();
 }
 

@@ -39,6 +39,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
     let path = args.places.record();
+    let _alone = path.parent().filter(|run_dir| run_dir.exists()).map(|_| args.places.lock()).transpose()?;
     let mut log = Log::new(screen, args.json);
     let record = Record::of_here(&path)?;
     let pins = args.places.pins(record.as_ref())?;

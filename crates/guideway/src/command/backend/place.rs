@@ -1,8 +1,11 @@
 //! Where `up` keeps what outlives it.
 
+use std::fmt::Display;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use guideway_xdp::ownership;
+use nix::fcntl::{Flock, FlockArg};
 
 use super::record::Record;
 use crate::failure::Failure;
@@ -30,6 +33,16 @@ impl Places {
     /// The record of the one backend that a host is.
     pub(crate) fn record(&self) -> PathBuf {
         self.run_dir.join("backend.json")
+    }
+
+    /// Has no other `up` or `down` at work on this host as long as the result lives; one that is, is waited for.
+    pub(crate) fn lock(&self) -> Result<Flock<File>, Failure> {
+        let failed = |error: &dyn Display| {
+            Failure::failed(format_args!("can't lock {} (--run-dir): {error}", self.run_dir.display()))
+        };
+        fs::create_dir_all(&self.run_dir).map_err(|error| failed(&error))?;
+        let directory = File::open(&self.run_dir).map_err(|error| failed(&error))?;
+        Flock::lock(directory, FlockArg::LockExclusive).map_err(|(_, error)| failed(&error))
     }
 
     /// The directory of the BPF file system: what was asked for now, else what the record tells of.

@@ -78,6 +78,7 @@ impl At {
 
 pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> {
     let setup = &args.setup.checked()?;
+    let _alone = args.places.lock()?;
     let mut host = Host::look(&setup.listen_on)?;
     host.can_serve(setup)?;
     let ends = host.ends(setup)?;
