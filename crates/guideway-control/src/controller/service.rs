@@ -95,6 +95,8 @@ pub struct ServiceStatus {
     pub prior: bool,
     /// Seconds until those slots can all settle, or that table be given up; `None` where all is settled.
     pub settles_in: Option<u32>,
+    /// Whether a new size or seed waits for its turn, until all has settled.
+    pub resize_waits: bool,
     /// Why a new size or seed, whose turn has come, is not in place.
     pub resize_refused: Option<ChangeError>,
     /// Whether backends are in use although every check fails.
@@ -258,6 +260,7 @@ impl Held {
             unsettled: self.unsettled.len(),
             prior: self.prior.is_some(),
             settles_in: self.settles_in(engine.now_seconds()),
+            resize_waits: self.resize_waits,
             resize_refused: self.resize_refused.clone(),
             last_resort: self.last_resort,
             churn: self.churn,

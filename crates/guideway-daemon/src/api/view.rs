@@ -357,6 +357,7 @@ fn service(
         unsettled_slots: status.unsettled,
         prior_table: status.prior,
         settles_in_seconds: status.settles_in,
+        resize_waits: status.resize_waits,
         resize_refused: status.resize_refused.map(|error| error.to_string()),
         last_resort: status.last_resort,
         eligible: backends.iter().filter(|backend| backend.slots > 0).count() as u64,

@@ -28,7 +28,9 @@ fn a_resize_whose_turn_comes_but_does_not_fit_says_so_once_and_is_tried_again() 
     controller.resize("web", TableSizeSpec::Slots(2_003), 7).unwrap();
     let larger_than_all = controller.resize("web", TableSizeSpec::Slots(5_003), 7);
     assert!(matches!(larger_than_all, Err(ChangeError::Full { asked: 5_003, .. })), "{larger_than_all:?}");
+    assert!(!controller.status()[0].resize_waits);
     assert!(controller.resize("web", TableSizeSpec::Slots(4_001), 7).unwrap().resize_waits);
+    assert!(controller.status()[0].resize_waits);
     let refused = |controller: &mut Controller<Arc<Memory>>, seconds: u32| {
         let mut refused = Vec::new();
         for _ in 0..seconds {

@@ -29,6 +29,9 @@ pub struct Service {
     /// Not there where all is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settles_in_seconds: Option<u32>,
+    /// Whether a new size or seed waits for its turn, until all has settled.
+    #[serde(default)]
+    pub resize_waits: bool,
     /// Why a new size or seed, whose turn has come, is not in place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resize_refused: Option<String>,

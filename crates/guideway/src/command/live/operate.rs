@@ -250,7 +250,8 @@ fn progress(drain: &Drain) -> String {
         return text;
     }
     let slots = counted(drain.unsettled_slots, "slot", "slots");
-    format!("{text}, {slots} where silent ones may be")
+    // Until those settle there is nothing new to tell.
+    format!("{text}, {slots} where silent ones may be, until they settle (--quiet does not wait for that)")
 }
 
 /// Whether a drain has come to what is waited for: nothing lives there, or with `quiet` nothing that speaks.
@@ -304,7 +305,8 @@ mod tests {
             cut_in_seconds: None,
         };
         assert_eq!(progress(&drain("busy", 6, 0)), "busy: 6 live flows, 2 opening or closing");
-        let quiet = "quiet: 0 live flows, 2 opening or closing, 1 slot where silent ones may be";
+        let quiet = "quiet: 0 live flows, 2 opening or closing, 1 slot where silent ones may be, until they settle \
+                     (--quiet does not wait for that)";
         assert_eq!(progress(&drain("quiet", 0, 1)), quiet);
     }
 

@@ -94,6 +94,11 @@ fn head(service: &Service, screen: &mut Screen) -> Result<(), Failure> {
     }
     if let Some(why) = &service.resize_refused {
         facts.push(format!("not resized: {why}"));
+    } else if service.resize_waits {
+        facts.push(match service.settles_in_seconds {
+            Some(seconds) => format!("another table size or seed waits, for {} yet", age(f64::from(seconds))),
+            None => "another table size or seed waits until it has settled".to_owned(),
+        });
     }
     writeln!(screen, "  {}", facts.join(", "))?;
     Ok(())
