@@ -18,6 +18,7 @@ use self::show::{Figure, Report};
 use crate::failure::{Failure, Outcome};
 use crate::sandbox::{self, Daemon, EngineWish, Interrupt};
 use crate::screen::Screen;
+use crate::times;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -36,6 +37,7 @@ and for many ports of one address: a backend of all of them drained and taken ba
 
 Examples:
   sudo guideway bench daemon
+  sudo guideway bench daemon --interval 10s --quick
   guideway bench daemon --quick --json
 
 Exit codes:
@@ -49,6 +51,9 @@ pub(crate) struct Args {
     /// How many services, and how many backends; the goals are for 10,000
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(10..=10_000))]
     many: u32,
+    /// How often every backend is checked, 1s to 1m; the goals are for the configuration's own 2s
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = times::between(Duration::from_secs(1), Duration::from_secs(60)))]
+    interval: humantime::Duration,
     /// Fewer verdicts and a shorter look at the idle daemon
     #[arg(long)]
     quick: bool,
@@ -63,9 +68,6 @@ const VERDICT_MILLISECONDS: f64 = 50.0;
 const STEP_SECONDS: f64 = 1.0;
 const IDLE_PERCENT: f64 = 2.0;
 const MEMORY_MEGABYTES: f64 = 80.0;
-
-/// What is checked how often: the default of the configuration.
-const INTERVAL: Duration = Duration::from_secs(2);
 
 /// The ports of one address, and the backends behind each.
 const PORTS: usize = 500;
@@ -87,7 +89,8 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         estate,
         interrupt,
         trials: if args.quick { 1 } else { 5 },
-        window: Duration::from_secs(if args.quick { 3 } else { 10 }),
+        // Every check comes once at least.
+        window: Duration::from_secs(if args.quick { 3 } else { 10 }).max(*args.interval),
         report: Report::new(&ground),
         progress: ProgressBar::new_spinner(),
         with: String::new(),
@@ -96,7 +99,7 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         services: Services::Addresses(many),
         backends: 4,
         machines: (many / 25).max(4),
-        interval: Some(INTERVAL),
+        interval: Some(*args.interval),
         state: None,
         without: None,
         weight: 1,
@@ -237,7 +240,8 @@ impl Bench {
     /// Looks at it while nothing changes, and at what the connections of its checks take alone.
     fn checking(&mut self, plan: &Plan) -> Result<(), Failure> {
         let Idle { part, a_second } = self.idle()?;
-        let what = format!("idle, checks every {} s", INTERVAL.as_secs());
+        let every = humantime::format_duration(plan.interval.unwrap_or_default());
+        let what = format!("idle, checks every {every}");
         self.figure(Figure::new(&self.with, &what, part * 100.0, "% CPU").within(IDLE_PERCENT));
         let what = format!("the same by check, {a_second:.0} a second");
         self.figure(Figure::new(&self.with, &what, part / a_second * 1e6, "µs CPU"));
