@@ -96,7 +96,7 @@ pub(crate) struct Core {
     /// Whether ways changed since it was asked which those are.
     pub(crate) egress_stale: bool,
     /// The interfaces, beside the first one, that answers of probes through tunnels are heard by.
-    pub(crate) heard: BTreeSet<u32>,
+    pub(crate) hears_at: BTreeSet<u32>,
     lost_looked_at: Option<Instant>,
     /// The names of interfaces that frames leave by.
     links: BTreeMap<u32, String>,
@@ -217,7 +217,7 @@ impl Core {
             lost: BTreeMap::new(),
             refusing: BTreeMap::new(),
             egress_stale: false,
-            heard: BTreeSet::new(),
+            hears_at: BTreeSet::new(),
             lost_looked_at: None,
             links: BTreeMap::new(),
             foreign_sources: BTreeSet::new(),

@@ -426,7 +426,7 @@ impl<'a> Shell<'a> {
         for text in probes.hear(&self.core.ways.egress()) {
             self.core.journal.note(Grade::Warning, Kind::Health, text);
         }
-        self.core.heard = probes.heard();
+        self.core.hears_at = probes.heard();
     }
 
     /// Has people, who go by names, know those that interfaces have now; packets and probes go by indices.

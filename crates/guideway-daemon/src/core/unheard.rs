@@ -16,7 +16,7 @@ impl Core {
     pub(crate) fn unheard_checks(&self) -> Option<String> {
         let first = self.about.interfaces.first().filter(|_| self.about.tunnel_probes)?;
         let elsewhere: HashMap<IpAddr, u32> =
-            self.ways.by(|link| link != 0 && link != first.index && !self.heard.contains(&link)).collect();
+            self.ways.by(|link| link != 0 && link != first.index && !self.hears_at.contains(&link)).collect();
         if elsewhere.is_empty() {
             return None;
         }
