@@ -153,18 +153,12 @@ async fn a_connection_that_opens_passes_although_the_backend_resets_it_at_once()
 }
 
 #[tokio::test]
-async fn a_connection_that_served_its_purpose_ends_by_a_reset_however_often_that_is() {
-    let (ended, mut ends) = mpsc::channel(1_000);
-    let port = server(move |mut stream| {
-        let ended = ended.clone();
-        async move {
-            let end = stream.read_u8().await.unwrap_err().kind();
-            ended.send(end).await.unwrap();
-        }
-    });
+async fn a_connection_is_reset_before_the_backends_program_hears_of_it_however_often_that_is() {
+    let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
     let (mut driver, mut answers) = driver();
     // Each on its own address of this machine, and more than begin at once.
-    let port = port.await;
     let checks = (1..=100).map(|host| {
         let address = IpAddr::from([127, 0, 0, host]);
         Check { address, ..check(Probe::Tcp, port) }
@@ -179,9 +173,12 @@ async fn a_connection_that_served_its_purpose_ends_by_a_reset_however_often_that
             let answer = answers.next().await.unwrap();
             assert!(answer.results[0].is_ok(), "{answer:?}");
             board.answer(&answer, now + 2 * round * PATIENCE);
-            assert_eq!(ends.recv().await, Some(std::io::ErrorKind::ConnectionReset));
         }
     }
+    // The kernel holds an acknowledgement back for 200 ms, and then a connection opens: no more than one batch that a busy
+    // machine let wait so long.
+    let heard_of = std::iter::from_fn(|| listener.accept().ok()).count();
+    assert!(heard_of <= 16, "{heard_of} of 300");
     assert_eq!(driver.under_way(), 0);
     // A socket that was used serves for one that is refused as well, and then for none.
     let refused = free_port().await;

@@ -79,7 +79,9 @@ fn a_sick_backend_stays_out_over_reloads_and_restarts_until_its_checks_have_pass
     stays_out();
 
     let before = others[1].accepted();
-    bed.configure(&config("orphans = \"rehash\"", OTHER_PORT, RISE, &three));
+    // Of checks that only open a connection the server hears nothing.
+    let asked = config("orphans = \"rehash\"", OTHER_PORT, RISE, &three);
+    bed.configure(&asked.replace("kind = \"tcp\"", "kind = \"http\""));
     wait::until_true(LONG, "be2 to be back", || {
         let back = accepted(1) > sick;
         // It is asked after the look at its packets, so what has come by then was asked for before.

@@ -7,9 +7,11 @@
 //!                           │
 //!                           └─▶ it fails, ends after it opened, or the time is over: reported, and the socket is closed
 //! ```
-//! To connect an open socket to nothing (`AF_UNSPEC`, connect(2)) ends its connection by a reset: none is left that waits for
-//! its last packets, here or there, and neither is its port. Connections to neighbours have opened by the time that some more
-//! are begun, and one look finds them; the others are told of by an epoll of the thread's own, each once.
+//! A connection is open here once the backend's SYN-ACK is there. Its acknowledgement is held back, and to connect an open socket
+//! to nothing (`AF_UNSPEC`, connect(2)) ends the connection by a reset: the backend's program, which would be told of it by the
+//! acknowledgement, hears nothing of checks, and none is left that waits for its last packets, here or there, and neither is
+//! its port. Connections to neighbours have opened by the time that some more are begun, and one look finds them; the others are
+//! told of by an epoll of the thread's own, each once.
 
 use std::collections::HashMap;
 use std::io;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nix::net::if_::if_indextoname;
 use rustix::io::Errno;
+use rustix::net::sockopt::set_tcp_quickack;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 
@@ -60,13 +61,16 @@ impl Transport {
         Kind { is_v6: self.target.is_ipv6(), is_marked: self.mark.is_some() }
     }
 
-    /// Begins to open a connection, by a socket of its [kind](Self::kind) that is connected to nothing, or a new one.
+    /// Begins to open a connection, by a socket of its [kind](Self::kind) that is connected to nothing, or a new one. Its last
+    /// packet is held back for a moment, in which a connection that is to serve no other purpose is to be reset.
     pub(super) fn connecting(&self, idle: Option<Socket>) -> Result<Socket, Fault> {
         let progress = Progress::default();
         let socket = match idle {
             Some(socket) => self.marked(socket)?,
             None => self.socket(Type::STREAM, Protocol::TCP, &progress)?,
         };
+        // Forgotten with each connection. Where it is refused, the backend's program sees one more that says nothing.
+        let _ = set_tcp_quickack(&socket, false);
         match rustix::net::connect(&socket, &self.target) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
             Err(error) => Err(progress.fault(&error.into())),

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use guideway_testbed::Link;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::set_socket_linger;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use rustix::net::sockopt::set_tcp_quickack;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, connect_unspec, socket_with};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::failure::Failure;
@@ -27,8 +27,8 @@ pub(super) struct Bare {
     pub(super) time: Duration,
 }
 
-/// Opens connections to all of these in turn, so many a second for so long, and resets each. It is done with as few system
-/// calls as can be where each connection has a socket of its own.
+/// Opens connections to all of these in turn, so many a second for so long, and resets each before it acknowledges that it is
+/// open. It is done with as few system calls as can be.
 pub(super) fn connections(
     link: &Link,
     to: &[SocketAddr],
@@ -40,36 +40,44 @@ pub(super) fn connections(
 }
 
 fn make(to: &[SocketAddr], a_second: f64, window: Duration) -> Result<Bare, Errno> {
-    let mut to = to.iter().cycle();
+    let (mut to, mut sockets) = (to.iter().cycle(), Vec::new());
     let (begin, before) = (Instant::now(), thread_time());
     let mut made = 0;
     while begin.elapsed() < window {
         let due = (begin.elapsed().as_secs_f64() * a_second) as usize;
-        batch(to.by_ref().take(due - made))?;
+        batch(to.by_ref().take(due - made), &mut sockets)?;
         made = due;
         thread::sleep(BATCH_EVERY);
     }
     Ok(Bare { made, time: thread_time().saturating_sub(before) })
 }
 
-fn batch<'a>(to: impl Iterator<Item = &'a SocketAddr>) -> Result<(), Errno> {
-    let sockets = to.map(begin).collect::<Result<Vec<OwnedFd>, Errno>>()?;
-    let mut waiting: Vec<PollFd<'_>> = sockets.iter().map(|one| PollFd::new(one, PollFlags::OUT)).collect();
+/// Makes connections at the same time, by sockets that are connected to nothing before and after; there may come to be more.
+fn batch<'a>(to: impl Iterator<Item = &'a SocketAddr>, sockets: &mut Vec<OwnedFd>) -> Result<(), Errno> {
+    let mut many = 0;
+    for to in to {
+        if many == sockets.len() {
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            sockets.push(socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?);
+        }
+        begin(&sockets[many], to)?;
+        many += 1;
+    }
+    let mut waiting: Vec<PollFd<'_>> =
+        sockets[..many].iter().map(|one| PollFd::new(one, PollFlags::OUT)).collect();
     while !waiting.is_empty() {
         if poll(&mut waiting, Some(&PATIENCE))? == 0 {
             return Err(Errno::TIMEDOUT);
         }
         waiting.retain(|one| one.revents().is_empty());
     }
-    // They are closed by a reset.
-    sockets.iter().try_for_each(|socket| set_socket_linger(socket, Some(Duration::ZERO)))
+    sockets[..many].iter().try_for_each(connect_unspec)
 }
 
-fn begin(to: &SocketAddr) -> Result<OwnedFd, Errno> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
-    match connect(&socket, to) {
-        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+fn begin(socket: &OwnedFd, to: &SocketAddr) -> Result<(), Errno> {
+    set_tcp_quickack(socket, false)?;
+    match connect(socket, to) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(()),
         Err(error) => Err(error),
     }
 }
@@ -89,10 +97,11 @@ mod tests {
     fn a_batch_is_made_whether_it_is_taken_or_refused_and_takes_time() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = [listener.local_addr().unwrap(); 5];
-        let before = thread_time();
-        assert_eq!(batch(to.iter()), Ok(()));
+        let (before, mut sockets) = (thread_time(), Vec::new());
+        assert_eq!(batch(to.iter(), &mut sockets), Ok(()));
         assert!(thread_time() > before);
         drop(listener);
-        assert_eq!(batch(to.iter()), Ok(()));
+        assert_eq!(batch(to.iter(), &mut sockets), Ok(()));
+        assert_eq!(sockets.len(), to.len());
     }
 }

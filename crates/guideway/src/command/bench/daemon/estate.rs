@@ -2,9 +2,6 @@
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
@@ -39,7 +36,6 @@ pub(super) struct Estate {
     /// Where the daemon forwards.
     pub(super) front: Link,
     loopback: Link,
-    taken: Arc<AtomicU64>,
 }
 
 impl Estate {
@@ -55,10 +51,22 @@ impl Estate {
         done.map_err(Failure::failed)
     }
 
-    /// How many connections the backends have taken so far.
-    pub(super) fn connections(&self) -> u64 {
-        self.taken.load(Relaxed)
+    /// How many connections were opened to the backends so far, to the end or not.
+    pub(super) fn connections(&self) -> Result<u64, Failure> {
+        let read = || std::fs::read_to_string("/proc/thread-self/net/snmp");
+        let text = self.loopback.namespace().run(read).map_err(Failure::failed)?;
+        let opened = text.map_err(Failure::failed).map(|text| opened(&text))?;
+        opened.ok_or_else(|| Failure::failed("the kernel's account of the backends' connections"))
     }
+}
+
+/// The connections of `/proc/net/snmp` that were opened from elsewhere, and those that a reset ended before they were open
+/// (RFC 4022, `tcpPassiveOpens` and `tcpAttemptFails`).
+fn opened(snmp: &str) -> Option<u64> {
+    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let (names, counts) = (lines.next()?.split(' '), lines.next()?.split(' '));
+    let wanted = names.zip(counts).filter(|(name, _)| ["PassiveOpens", "AttemptFails"].contains(name));
+    wanted.map(|(_, count)| count.parse::<u64>().ok()).sum()
 }
 
 fn build() -> guideway_testbed::Result<Estate> {
@@ -85,15 +93,8 @@ fn build() -> guideway_testbed::Result<Estate> {
         source,
     })?;
     // It ends with the process: nobody waits for it.
-    let taken = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&taken);
-    thread::spawn(move || {
-        for connection in listener.incoming() {
-            drop(connection);
-            counted.fetch_add(1, Relaxed);
-        }
-    });
-    Ok(Estate { front, loopback, taken })
+    thread::spawn(move || listener.incoming().for_each(drop));
+    Ok(Estate { front, loopback })
 }
 
 fn net(address: Ipv4Addr, bits: u8) -> IpNet {
@@ -203,6 +204,14 @@ mod tests {
     use guideway_control::config::{self, Source};
 
     use super::*;
+
+    #[test]
+    fn connections_count_whether_they_were_opened_to_the_end_or_not() {
+        let snmp = "Ip: Forwarding\nIp: 1\nTcp: ActiveOpens PassiveOpens AttemptFails EstabResets\nTcp: 1 20 300 4000\n";
+        assert_eq!(opened(snmp), Some(320));
+        assert_eq!(opened("Tcp: PassiveOpens\nTcp: many\n"), None);
+        assert_eq!(opened("Tcp: PassiveOpens\n"), None);
+    }
 
     #[test]
     fn every_plan_is_a_configuration_with_all_that_it_names() {

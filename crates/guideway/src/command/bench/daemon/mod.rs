@@ -269,10 +269,10 @@ impl Bench {
         let reading = self.reading()?;
         // What was begun before ends first.
         self.interrupt.wait(Duration::from_secs(1))?;
-        let (begin, before, taken) = (Instant::now(), reading.time()?, self.estate.connections());
+        let (begin, before, taken) = (Instant::now(), reading.time()?, self.estate.connections()?);
         self.interrupt.wait(self.window)?;
         let time = reading.time()? - before;
-        let connections = (self.estate.connections() - taken) as f64;
+        let connections = (self.estate.connections()? - taken) as f64;
         let over = seconds(begin);
         Ok(Idle { part: time.as_secs_f64() / over, a_second: connections / over })
     }
