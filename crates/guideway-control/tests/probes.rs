@@ -442,7 +442,7 @@ async fn more_than_may_be_asked_at_once_is_this_machines_fault() {
     let three = ["/a", "/b", "/c"].map(|path| check(http(path, None), port));
     rounds(three).into_iter().for_each(|round| driver.start(round));
     let answer = answers.next().await.unwrap();
-    assert_eq!(answer.results, [Err(Fault::Local { said: "2 are being asked already".into() })]);
+    assert_eq!(*answer.results, [Err(Fault::Local { said: "2 are being asked already".into() })]);
     assert_eq!(driver.under_way(), 2);
 }
 

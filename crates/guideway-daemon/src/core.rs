@@ -482,7 +482,10 @@ impl Core {
     }
 
     fn note_changes(&mut self, changes: &[Change]) {
-        self.unsaved.health |= !changes.is_empty();
+        if changes.is_empty() {
+            return;
+        }
+        self.unsaved.health = true;
         self.journal.act_for(Some("check"));
         for Change { who, from, to, finding, flapping } in changes {
             let grade = if *to == Verdict::Up { Grade::Info } else { Grade::Warning };
@@ -578,7 +581,7 @@ impl Core {
 /// What a round found, with what went wrong.
 fn reason(finding: &Finding) -> String {
     if finding.detail.is_empty() {
-        return finding.reason.clone();
+        return finding.reason.to_owned();
     }
     format!("{} ({})", finding.reason, finding.detail.join("; "))
 }

@@ -148,7 +148,7 @@ pub(crate) fn check(core: &mut Core, now: &mut Instant, time: Duration, result: 
         let rounds = core.rounds(*now);
         core.advance(*now);
         for round in rounds {
-            let results = vec![result.clone(); round.legs.len()];
+            let results = vec![result.clone(); round.legs.len()].into();
             core.answer(&Answer { id: round.id, results }, *now);
         }
     }

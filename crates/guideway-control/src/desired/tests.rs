@@ -135,7 +135,7 @@ impl World {
                 } else {
                     Ok(Passed { took: SECOND / 1000 })
                 };
-                let results = vec![result; round.legs.len()];
+                let results = vec![result; round.legs.len()].into();
                 let changes = self.board.answer(&Answer { id: round.id, results }, self.now);
                 self.desired.note_changes(&changes);
             }

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use super::stream::StreamId;
+
 /// A beat is so small a part of an interval at least: 32 ms of a second, 64 ms of two.
 const PARTS: u128 = 30;
 
@@ -17,7 +19,7 @@ const LONGEST_MS: u128 = 64;
 #[derive(Debug, Default)]
 pub(super) struct Beats {
     origin: Option<Instant>,
-    due: BTreeMap<Instant, Vec<u64>>,
+    due: BTreeMap<Instant, Vec<StreamId>>,
 }
 
 impl Beats {
@@ -42,12 +44,12 @@ impl Beats {
         Duration::from_nanos(over as u64)
     }
 
-    pub(super) fn insert(&mut self, at: Instant, stream: u64) {
+    pub(super) fn insert(&mut self, at: Instant, stream: StreamId) {
         self.due.entry(at).or_default().push(stream);
     }
 
     /// Takes back what was inserted, if it is still there.
-    pub(super) fn remove(&mut self, at: Instant, stream: u64) {
+    pub(super) fn remove(&mut self, at: Instant, stream: StreamId) {
         let Some(streams) = self.due.get_mut(&at) else { return };
         if let Some(place) = streams.iter().position(|&other| other == stream) {
             streams.swap_remove(place);
@@ -63,7 +65,7 @@ impl Beats {
     }
 
     /// Those of the first beat, if it is not after `now`.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<Vec<u64>> {
+    pub(super) fn pop(&mut self, now: Instant) -> Option<Vec<StreamId>> {
         let first = self.due.first_entry().filter(|first| *first.key() <= now)?;
         Some(first.remove())
     }

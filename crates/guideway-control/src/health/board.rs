@@ -1,6 +1,6 @@
 //! Every check, every verdict, and what is due next.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,8 +11,9 @@ use super::machine::{Machine, Thresholds, Verdict};
 use super::marks::{Marks, ProbeTunnel};
 use super::pace::{self, Dice};
 use super::ramp::Ramp;
-use super::round::{self, Answer, Fault, Finding, Leg, LegResult, Outcome, Round, RoundId};
+use super::round::{self, Answer, Fault, Finding, Leg, LegResult, Legs, Outcome, Round, RoundId};
 use super::snapshot::{Saved, Snapshot};
+use super::stream::{Stream, StreamId, Streams};
 use super::subjects::{FIRST_ROUNDS, Subject, SubjectId, Subjects};
 
 /// How much later than its time-out a round may be reported; then it counts as timed out.
@@ -22,38 +23,20 @@ const REPORT_GRACE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Board {
     seed: u64,
-    /// Boxed: a tree that grows at its end has half its room empty.
-    streams: BTreeMap<u64, Box<Stream>>,
-    by_check: HashMap<Arc<Check>, u64>,
+    streams: Streams,
+    by_check: HashMap<Arc<Check>, StreamId>,
+    /// Those of which the last round could not be asked, and so tells nothing.
+    impossible: BTreeSet<StreamId>,
     subjects: Subjects,
     /// When which stream begins a round, or gives one up.
     queue: Beats,
     ramps: Ramps,
     marks: Marks,
     streams_begun: u64,
+    rounds_begun: u64,
     /// From before a restart; used up by the first [`Board::follow`].
     remembered: HashMap<Who, Saved>,
     away: Duration,
-}
-
-/// The rounds of one distinct check.
-#[derive(Debug)]
-struct Stream {
-    check: Arc<Check>,
-    /// In the order of their names.
-    subjects: Vec<SubjectId>,
-    /// The outcome that changes nothing of any of them, however often it comes: so it is with nearly every round.
-    settled: Option<bool>,
-    dice: Dice,
-    rounds: u64,
-    /// The round under way, and when it began.
-    asking: Option<(Instant, Vec<Leg>)>,
-    /// When the queue calls it.
-    due: Instant,
-    tunnel_failed: bool,
-    /// Whether the last round could not be asked, and so tells nothing.
-    impossible: bool,
-    finding: Option<Finding>,
 }
 
 /// A verdict changed.
@@ -106,13 +89,15 @@ impl Board {
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
-            streams: BTreeMap::new(),
+            streams: Streams::default(),
             by_check: HashMap::new(),
+            impossible: BTreeSet::new(),
             subjects: Subjects::default(),
             queue: Beats::default(),
             ramps: BTreeSet::new(),
             marks: Marks::default(),
             streams_begun: 0,
+            rounds_begun: 0,
             remembered: HashMap::new(),
             away: Duration::ZERO,
         }
@@ -165,7 +150,7 @@ impl Board {
             && let Some(subject) = self.subjects.of_mut(id)
         {
             let before = std::mem::replace(&mut subject.stream, stream);
-            if self.streams.get(&before).is_some_and(|before| !before.check.asks_as(&check)) {
+            if self.streams.get(before).is_some_and(|before| !before.check.asks_as(&check)) {
                 subject.machine.begin_row();
             }
             subject.thresholds = thresholds;
@@ -215,7 +200,7 @@ impl Board {
             subject.machine.step(true, Thresholds { rise: 1, ..subject.thresholds });
             subject.since = now;
             subject.because = Some("it was serving when the checks began".to_owned());
-            if let Some(stream) = self.streams.get_mut(&subject.stream) {
+            if let Some(stream) = self.streams.get_mut(subject.stream) {
                 stream.settled = None;
             }
         }
@@ -233,10 +218,10 @@ impl Board {
         let mut advanced = Advanced::default();
         while let Some(due) = self.queue.pop(now) {
             for id in due {
-                let Some(stream) = self.streams.get(&id) else { continue };
-                if let Some((_, legs)) = &stream.asking {
+                let Some(stream) = self.streams.get(id) else { continue };
+                if stream.asking.is_some() {
                     let fault = Fault::Overdue { limit: stream.check.timeout };
-                    let results = vec![Err(fault); legs.len()];
+                    let results = vec![Err(fault); stream.legs.len()];
                     advanced.changes.extend(self.conclude(id, &results, now));
                 } else {
                     advanced.rounds.extend(self.begin(id, now));
@@ -260,8 +245,8 @@ impl Board {
     /// neither does one to a check that is not wanted any more.
     pub fn answer(&mut self, answer: &Answer, now: Instant) -> Vec<Change> {
         let RoundId { stream, number } = answer.id;
-        let expected = self.streams.get(&stream).filter(|stream| stream.rounds == number);
-        let legs = expected.and_then(|stream| stream.asking.as_ref()).map(|(_, legs)| legs.len());
+        let expected = |stream: &&Stream| stream.round == number && stream.asking.is_some();
+        let legs = self.streams.get(stream).filter(expected).map(|stream| stream.legs.len());
         if legs != Some(answer.results.len()) {
             return Vec::new();
         }
@@ -270,10 +255,11 @@ impl Board {
 
     /// Whether any backend has never passed because it has not been asked yet.
     pub fn is_new(&self) -> bool {
-        let asked = |stream| self.streams.get(stream).is_some_and(|stream| stream.finding.is_some());
+        let asked =
+            |stream: StreamId| self.streams.get(stream).is_some_and(|stream| stream.finding.is_some());
         self.subjects
             .iter()
-            .any(|subject| subject.machine.verdict() == Verdict::NeverPassed && !asked(&subject.stream))
+            .any(|subject| subject.machine.verdict() == Verdict::NeverPassed && !asked(subject.stream))
     }
 
     /// The services with a backend that has never passed and may do so by its first checks: it has not been asked twice, or
@@ -310,13 +296,13 @@ impl Board {
 
     /// What the last round found of a backend, if there was one.
     pub fn last(&self, who: &Who) -> Option<&Finding> {
-        self.streams.get(&self.subjects.named(who)?.stream)?.finding.as_ref()
+        self.streams.get(self.subjects.named(who)?.stream)?.finding.as_ref()
     }
 
     /// Those whose check could not be made when that was tried last, with what was found then: their verdicts stay as they
     /// are.
     pub fn impossible(&self) -> impl Iterator<Item = (&Who, &Finding)> {
-        let streams = self.streams.values().filter(|stream| stream.impossible);
+        let streams = self.impossible.iter().filter_map(|&stream| self.streams.get(stream));
         let findings = streams.filter_map(|stream| Some((stream, stream.finding.as_ref()?)));
         findings.flat_map(|(stream, finding)| {
             let subjects = stream.subjects.iter().filter_map(|&id| self.subjects.of(id));
@@ -344,7 +330,7 @@ impl Board {
             flapping: subject.machine.is_flapping(),
             ramp: self.ramp_step(who, now),
             because: subject.because.clone(),
-            last: self.streams.get(&subject.stream).and_then(|stream| stream.finding.clone()),
+            last: self.streams.get(subject.stream).and_then(|stream| stream.finding.clone()),
         })
     }
 
@@ -355,7 +341,7 @@ impl Board {
 
     /// How many distinct checks there are.
     pub fn distinct_checks(&self) -> usize {
-        self.streams.len()
+        self.by_check.len()
     }
 
     /// What a restart must not forget.
@@ -369,44 +355,41 @@ impl Board {
         Snapshot::new(backends.collect())
     }
 
-    fn begin(&mut self, id: u64, now: Instant) -> Option<Round> {
-        let stream = self.streams.get_mut(&id)?;
-        let check = Arc::clone(&stream.check);
-        let leg = |way: Way, decides: bool| {
-            let mark = match way {
-                Way::Tunnel { encapsulation, .. } => {
-                    self.marks.of(ProbeTunnel::new(check.address, encapsulation))
-                }
-                Way::Direct => None,
-            };
-            Leg { way, mark, decides }
-        };
-        let mut legs: Vec<Leg> = check.ways.iter().map(|&way| leg(way, true)).collect();
-        if stream.tunnel_failed && !check.ways.contains(&Way::Direct) {
-            legs.push(leg(Way::Direct, false));
+    fn begin(&mut self, id: StreamId, now: Instant) -> Option<Round> {
+        let stream = self.streams.get_mut(id)?;
+        if stream.has_other_legs() {
+            stream.legs = legs(&self.marks, stream);
         }
-        stream.rounds += 1;
-        stream.asking = Some((now, legs.clone()));
-        let number = stream.rounds;
-        let given_up = self.queue.not_before(now + check.timeout + REPORT_GRACE, check.interval);
+        self.rounds_begun += 1;
+        stream.round = self.rounds_begun;
+        stream.asking = Some(now);
+        let round = Round {
+            id: RoundId { stream: id, number: stream.round },
+            check: Arc::clone(&stream.check),
+            legs: stream.legs.clone(),
+        };
+        let given_up = self.queue.not_before(stream.over(now) + REPORT_GRACE, stream.interval);
         self.reschedule(id, given_up);
-        Some(Round { id: RoundId { stream: id, number }, check, legs })
+        Some(round)
     }
 
-    fn conclude(&mut self, id: u64, results: &[LegResult], now: Instant) -> Vec<Change> {
-        let Some(stream) = self.streams.get_mut(&id) else { return Vec::new() };
-        let Some((began, legs)) = stream.asking.take() else { return Vec::new() };
-        let finding = Finding::new(&legs, results, now);
-        let judged = match round::outcome(&legs, results) {
+    fn conclude(&mut self, id: StreamId, results: &[LegResult], now: Instant) -> Vec<Change> {
+        let Some(stream) = self.streams.get_mut(id) else { return Vec::new() };
+        let Some(began) = stream.asking.take() else { return Vec::new() };
+        let finding = Finding::new(&stream.legs, results, now);
+        let judged = match round::judged(&stream.legs, results) {
             Outcome::Passed => Some(true),
             Outcome::Failed => Some(false),
             Outcome::Nothing => None,
         };
-        stream.tunnel_failed = legs
-            .iter()
-            .zip(results)
-            .any(|(leg, result)| leg.way.is_tunnel() && matches!(result, Err(fault) if !fault.is_local()));
-        stream.impossible = judged.is_none();
+        stream.tunnel_failed =
+            stream.legs.iter().zip(results).any(|(leg, result)| {
+                leg.way.is_tunnel() && matches!(result, Err(fault) if !fault.is_local())
+            });
+        match judged {
+            Some(_) => self.impossible.remove(&id),
+            None => self.impossible.insert(id),
+        };
         let mut changes = Vec::new();
         let mut deciding = None;
         if stream.settled.is_none() || judged.is_some_and(|passed| stream.settled != Some(passed)) {
@@ -427,16 +410,15 @@ impl Board {
             stream.settled = settled;
         }
         stream.finding = Some(finding);
-        let check = &stream.check;
-        let gap = pace::gap(&mut stream.dice, check.interval, check.timeout, deciding);
+        let next = stream.next_round(began, deciding);
         // No nearer to the one before than its time-out, whatever the beat.
-        let due = self.queue.not_after(began + gap, check.interval).max(began + check.timeout).max(now);
+        let due = self.queue.not_after(next, stream.interval).max(stream.over(began)).max(now);
         self.reschedule(id, due);
         changes
     }
 
-    fn reschedule(&mut self, id: u64, at: Instant) {
-        if let Some(stream) = self.streams.get_mut(&id) {
+    fn reschedule(&mut self, id: StreamId, at: Instant) {
+        if let Some(stream) = self.streams.get_mut(id) {
             self.queue.remove(stream.due, id);
             stream.due = at;
             self.queue.insert(at, id);
@@ -444,41 +426,28 @@ impl Board {
     }
 
     /// The stream of a check, begun if need be.
-    fn stream(&mut self, check: Arc<Check>, now: Instant) -> u64 {
+    fn stream(&mut self, check: Arc<Check>, now: Instant) -> StreamId {
         if let Some(&id) = self.by_check.get(&check) {
             return id;
         }
-        let id = self.streams_begun;
-        self.streams_begun += 1;
         // Far apart, so that no two streams throw the same dice.
-        let mut dice = Dice::new(self.seed ^ id.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        let mut dice = Dice::new(self.seed ^ self.streams_begun.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        self.streams_begun += 1;
         let first = now + pace::first(&mut dice, check.interval);
         let due = self.queue.not_after(first, check.interval).max(now);
         for tunnel in tunnels(&check) {
             // Without a mark left, the leg reports that it cannot be asked.
             let _ = self.marks.take(tunnel);
         }
-        self.by_check.insert(Arc::clone(&check), id);
+        let id = self.streams.insert(Stream::new(Arc::clone(&check), dice, due));
+        self.by_check.insert(check, id);
         self.queue.insert(due, id);
-        let stream = Stream {
-            check,
-            subjects: Vec::new(),
-            settled: None,
-            dice,
-            rounds: 0,
-            asking: None,
-            due,
-            tunnel_failed: false,
-            impossible: false,
-            finding: None,
-        };
-        self.streams.insert(id, Box::new(stream));
         id
     }
 
     /// One more backend listens to a stream.
-    fn join(&mut self, stream: u64, id: SubjectId) {
-        let (Some(stream), Some(subject)) = (self.streams.get_mut(&stream), self.subjects.of(id)) else {
+    fn join(&mut self, stream: StreamId, id: SubjectId) {
+        let (Some(stream), Some(subject)) = (self.streams.get_mut(stream), self.subjects.of(id)) else {
             return;
         };
         if let Err(place) = self.subjects.place(&stream.subjects, &subject.who) {
@@ -488,8 +457,8 @@ impl Board {
     }
 
     /// One backend less listens to a stream, which ends with the last.
-    fn leave(&mut self, id: u64, subject: SubjectId) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
+    fn leave(&mut self, id: StreamId, subject: SubjectId) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
         if let Some(subject) = self.subjects.of(subject)
             && let Ok(place) = self.subjects.place(&stream.subjects, &subject.who)
         {
@@ -498,7 +467,8 @@ impl Board {
         if !stream.subjects.is_empty() {
             return;
         }
-        if let Some(stream) = self.streams.remove(&id) {
+        self.impossible.remove(&id);
+        if let Some(stream) = self.streams.remove(id) {
             self.queue.remove(stream.due, id);
             self.by_check.remove(&stream.check);
             for tunnel in tunnels(&stream.check) {
@@ -516,8 +486,8 @@ impl Board {
     }
 
     /// Another backend on the same stream that is judged alike: the same question has the same answer.
-    fn sibling(&self, stream: u64, thresholds: Thresholds) -> Option<&Subject> {
-        let subjects = &self.streams.get(&stream)?.subjects;
+    fn sibling(&self, stream: StreamId, thresholds: Thresholds) -> Option<&Subject> {
+        let subjects = &self.streams.get(stream)?.subjects;
         subjects
             .iter()
             .filter_map(|&id| self.subjects.of(id))
@@ -542,7 +512,7 @@ fn step(
     }
     let (now, to) = (finding.at, subject.machine.verdict());
     subject.since = now;
-    subject.because = Some(finding.reason.clone());
+    subject.because = Some(finding.reason.to_owned());
     // A newcomer joins with its whole weight: at a cold start all are newcomers.
     let ramp =
         if (from, to) == (Verdict::Down, Verdict::Up) { Ramp::begin(now, subject.slow_start) } else { None };
@@ -565,6 +535,20 @@ fn set_ramp(ramps: &mut Ramps, id: SubjectId, subject: &mut Subject, ramp: Optio
         subject.ramp = Some((ramp, at));
         ramps.insert((at, id));
     }
+}
+
+/// What a stream's next round asks.
+fn legs(marks: &Marks, stream: &Stream) -> Legs {
+    let check = &stream.check;
+    let leg = |way: Way, decides: bool| {
+        let mark = match way {
+            Way::Tunnel { encapsulation, .. } => marks.of(ProbeTunnel::new(check.address, encapsulation)),
+            Way::Direct => None,
+        };
+        Leg { way, mark, decides }
+    };
+    let beside = stream.asks_beside().then(|| leg(Way::Direct, false));
+    check.ways.iter().map(|&way| leg(way, true)).chain(beside).collect()
 }
 
 /// The tunnels of a check, each once.

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
+
 use super::check::{Check, Way};
 
 /// Names a round; an answer to another round than the present one of its check is too late and changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RoundId {
-    pub(crate) stream: u64,
+    pub(crate) stream: u32,
     pub(crate) number: u64,
 }
 
@@ -20,8 +22,11 @@ pub struct Round {
     /// What is asked.
     pub check: Arc<Check>,
     /// The ways that are asked.
-    pub legs: Vec<Leg>,
+    pub legs: Legs,
 }
+
+/// The legs of a round: nearly always one or two.
+pub type Legs = SmallVec<[Leg; 2]>;
 
 /// One way of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,13 +49,16 @@ pub struct Passed {
     pub took: Duration,
 }
 
+/// What came of the legs of a round, in their order.
+pub type Results = SmallVec<[LegResult; 1]>;
+
 /// What came of a round: one result for each leg, in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The round.
     pub id: RoundId,
     /// The results.
-    pub results: Vec<LegResult>,
+    pub results: Results,
 }
 
 /// Where in a probe a time-out or a close fell.
@@ -181,12 +189,12 @@ fn list(statuses: &[u16]) -> String {
     words.join(" or ")
 }
 
-/// What a round says of its backend.
+/// What results say of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passed,
     Failed,
-    /// No deciding leg failed, and one could not be asked.
+    /// None failed, and one could not be asked.
     Nothing,
 }
 
@@ -194,7 +202,7 @@ pub(crate) enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// In a few words of which ways passed: `tunnel probe failed, direct probe ok`.
-    pub reason: String,
+    pub reason: &'static str,
     /// What went wrong on each way that failed.
     pub detail: Vec<String>,
     /// The longest answer of those legs that passed.
@@ -210,27 +218,17 @@ impl Finding {
     }
 
     pub(crate) fn new(legs: &[Leg], results: &[LegResult], at: Instant) -> Self {
-        let mut words = Vec::new();
-        for (name, tunnel) in [("tunnel probe", true), ("direct probe", false)] {
+        let outcome = |tunnel: bool| {
             let those = || legs.iter().zip(results).filter(|(leg, _)| leg.way.is_tunnel() == tunnel);
-            if those().next().is_none() {
-                continue;
-            }
-            let word = if those().any(|(_, result)| matches!(result, Err(fault) if !fault.is_local())) {
-                "failed"
-            } else if those().any(|(_, result)| result.is_err()) {
-                "not possible"
-            } else {
-                "ok"
-            };
-            words.push(format!("{name} {word}"));
-        }
+            those().next()?;
+            Some(outcome(those().map(|(_, result)| result)))
+        };
         let detail = legs.iter().zip(results).filter_map(|(leg, result)| {
             let fault = result.as_ref().err()?;
             Some(format!("{}: {fault}", leg.way))
         });
         Self {
-            reason: words.join(", "),
+            reason: reason(outcome(true), outcome(false)),
             detail: detail.collect(),
             took: results.iter().flatten().map(|passed| passed.took).max(),
             at,
@@ -238,13 +236,43 @@ impl Finding {
     }
 }
 
-pub(crate) fn outcome(legs: &[Leg], results: &[LegResult]) -> Outcome {
-    let deciding = || legs.iter().zip(results).filter(|(leg, _)| leg.decides).map(|(_, result)| result);
-    if deciding().any(|result| matches!(result, Err(fault) if !fault.is_local())) {
-        Outcome::Failed
-    } else if deciding().all(Result::is_ok) {
-        Outcome::Passed
-    } else {
-        Outcome::Nothing
+/// In a few words, what came of the tunnel and what of the direct way, where they were asked.
+fn reason(tunnel: Option<Outcome>, direct: Option<Outcome>) -> &'static str {
+    use Outcome::{Failed, Nothing, Passed};
+    match (tunnel, direct) {
+        (None, None) => "",
+        (Some(Passed), None) => "tunnel probe ok",
+        (Some(Failed), None) => "tunnel probe failed",
+        (Some(Nothing), None) => "tunnel probe not possible",
+        (None, Some(Passed)) => "direct probe ok",
+        (None, Some(Failed)) => "direct probe failed",
+        (None, Some(Nothing)) => "direct probe not possible",
+        (Some(Passed), Some(Passed)) => "tunnel probe ok, direct probe ok",
+        (Some(Passed), Some(Failed)) => "tunnel probe ok, direct probe failed",
+        (Some(Passed), Some(Nothing)) => "tunnel probe ok, direct probe not possible",
+        (Some(Failed), Some(Passed)) => "tunnel probe failed, direct probe ok",
+        (Some(Failed), Some(Failed)) => "tunnel probe failed, direct probe failed",
+        (Some(Failed), Some(Nothing)) => "tunnel probe failed, direct probe not possible",
+        (Some(Nothing), Some(Passed)) => "tunnel probe not possible, direct probe ok",
+        (Some(Nothing), Some(Failed)) => "tunnel probe not possible, direct probe failed",
+        (Some(Nothing), Some(Nothing)) => "tunnel probe not possible, direct probe not possible",
     }
+}
+
+/// What a round says of its backend, by the legs that decide.
+pub(crate) fn judged(legs: &[Leg], results: &[LegResult]) -> Outcome {
+    let deciding = legs.iter().zip(results).filter(|(leg, _)| leg.decides);
+    outcome(deciding.map(|(_, result)| result))
+}
+
+fn outcome<'a>(results: impl Iterator<Item = &'a LegResult>) -> Outcome {
+    let mut outcome = Outcome::Passed;
+    for result in results {
+        match result {
+            Ok(_) => {}
+            Err(fault) if fault.is_local() => outcome = Outcome::Nothing,
+            Err(_) => return Outcome::Failed,
+        }
+    }
+    outcome
 }

@@ -9,6 +9,7 @@ use super::check::Who;
 use super::machine::{Machine, Thresholds};
 use super::ramp::Ramp;
 use super::slab::Slab;
+use super::stream::StreamId;
 
 /// After so many rounds it is known which backends answer at all: the first may have come before its frames' way was known.
 pub(super) const FIRST_ROUNDS: u8 = 2;
@@ -17,7 +18,7 @@ pub(super) const FIRST_ROUNDS: u8 = 2;
 #[derive(Debug)]
 pub(super) struct Subject {
     pub(super) who: Arc<Who>,
-    pub(super) stream: u64,
+    pub(super) stream: StreamId,
     pub(super) address: IpAddr,
     pub(super) thresholds: Thresholds,
     pub(super) slow_start: Duration,

@@ -367,7 +367,7 @@ fn an_answer_that_is_too_late_changes_nothing() {
     world.pass(10 * SECOND);
     let old = world.rounds[0].1.clone();
     let before = world.board.snapshot(world.now);
-    let results = vec![refused(); old.legs.len()];
+    let results: Results = old.legs.iter().map(|_| refused()).collect();
     for _ in 0..10 {
         let late = Answer { id: old.id, results: results.clone() };
         assert!(world.board.answer(&late, world.now).is_empty());
@@ -426,7 +426,7 @@ fn an_exec_check_is_asked_directly_and_without_a_mark() {
     let mut world = World::of(&config(exec));
     world.pass(4 * SECOND);
     let (_, round) = &world.rounds[0];
-    assert_eq!(round.legs, [Leg { way: Way::Direct, mark: None, decides: true }]);
+    assert_eq!(*round.legs, [Leg { way: Way::Direct, mark: None, decides: true }]);
     assert_eq!(round.check.probe, Probe::Exec { command: vec!["/bin/true".into()] });
     assert_eq!(world.verdict("web", "be1"), Verdict::Up);
 }
@@ -503,7 +503,7 @@ proptest! {
                                     machine.step(passes, wanted.thresholds);
                                 }
                             }
-                            let results = vec![if passes { passed() } else { refused() }];
+                            let results = [if passes { passed() } else { refused() }].into();
                             world.board.answer(&Answer { id: round.id, results }, world.now);
                         }
                     }
@@ -564,7 +564,7 @@ proptest! {
                 prop_assert!(due - before >= SECOND / 2);
             }
             if !silent {
-                world.board.answer(&Answer { id: round.id, results: vec![passed()] }, due + LATENCY);
+                world.board.answer(&Answer { id: round.id, results: [passed()].into() }, due + LATENCY);
             }
         }
     }

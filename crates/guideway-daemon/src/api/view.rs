@@ -441,7 +441,7 @@ fn health(status: health::Status, now: Instant) -> Health {
         slow_start_step: status.ramp,
         reason: status.because,
         last: status.last.map(|finding| Finding {
-            reason: finding.reason,
+            reason: finding.reason.to_owned(),
             detail: finding.detail,
             took_seconds: finding.took.map(seconds),
             age_seconds: seconds(now.saturating_duration_since(finding.at)),

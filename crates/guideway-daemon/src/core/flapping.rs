@@ -98,7 +98,7 @@ fn however_many_backends_flap_commits_keep_their_distance_and_no_verdict_waits_l
             let passes = asked.insert(round.check.address) || !asked.remove(&round.check.address);
             let result =
                 if passes { Ok(Passed { took: Duration::from_millis(1) }) } else { Err(Fault::Refused) };
-            core.answer(&Answer { id: round.id, results: vec![result; round.legs.len()] }, now);
+            core.answer(&Answer { id: round.id, results: vec![result; round.legs.len()].into() }, now);
             watch.look(&core, now);
         }
     }

@@ -197,7 +197,7 @@ mod tests {
             *now = core.next_due().max(*now);
             core.note_links(*now, |index| down.contains(&index));
             for round in core.rounds(*now) {
-                let results = vec![result.clone(); round.legs.len()];
+                let results = vec![result.clone(); round.legs.len()].into();
                 core.answer(&Answer { id: round.id, results }, *now);
             }
             core.advance(*now);

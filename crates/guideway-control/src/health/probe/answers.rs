@@ -111,7 +111,7 @@ mod tests {
 
     fn answer(number: u64, passed: bool) -> Answer {
         let result = if passed { Ok(Passed { took: Duration::ZERO }) } else { Err(Fault::Refused) };
-        Answer { id: RoundId { stream: 1, number }, results: vec![result] }
+        Answer { id: RoundId { stream: 1, number }, results: [result].into() }
     }
 
     #[tokio::test(start_paused = true)]

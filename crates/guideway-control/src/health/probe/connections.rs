@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::connect_unspec;
+use smallvec::{SmallVec, smallvec};
 use socket2::Socket;
 use tokio::net::unix::pipe;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -31,7 +32,7 @@ use super::driver::Shared;
 use super::progress::Progress;
 use super::transport::{Kind, Transport};
 use crate::health::check::Check;
-use crate::health::round::{Answer, Fault, Leg, LegResult, Passed, Round, RoundId, Stage};
+use crate::health::round::{Answer, Fault, LegResult, Legs, Passed, Round, RoundId, Stage};
 use crate::health::slab::Slab;
 
 /// So many rounds are begun before it is looked which have ended, so that these do not seem slow.
@@ -67,8 +68,8 @@ pub(super) struct Connections {
 struct Asked {
     id: RoundId,
     check: Arc<Check>,
-    legs: Vec<Leg>,
-    results: Vec<Option<LegResult>>,
+    legs: Legs,
+    results: SmallVec<[Option<LegResult>; 1]>,
 }
 
 /// A socket, and whether the epoll knows it.
@@ -149,7 +150,7 @@ impl Connections {
     async fn begin(&mut self, round: Round, begun: &mut Vec<u32>) {
         let Round { id, check, legs } = round;
         let many = legs.len();
-        let number = self.asked.insert(Asked { id, check, legs, results: vec![None; many] });
+        let number = self.asked.insert(Asked { id, check, legs, results: smallvec![None; many] });
         for leg in 0..many {
             match self.connect(number, leg) {
                 Ok(connection) => begun.push(connection),

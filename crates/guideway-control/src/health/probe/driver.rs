@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 
+use smallvec::smallvec;
 use tokio::runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -14,7 +15,7 @@ use super::connections::Connections;
 use super::tls::TlsConfigs;
 use crate::config::Probe;
 use crate::health::check::Check;
-use crate::health::round::{Answer, Fault, Leg, LegResult, Round};
+use crate::health::round::{Answer, Fault, Leg, LegResult, Results, Round};
 
 /// How checks are asked.
 #[derive(Debug, Clone)]
@@ -144,7 +145,7 @@ impl Shared {
 async fn ask(shared: &Arc<Shared>, round: &Round) -> Answer {
     // Most rounds have one leg, which needs no task of its own.
     if let [leg] = round.legs.as_slice() {
-        return Answer { id: round.id, results: vec![ask_one(shared, &round.check, leg).await] };
+        return Answer { id: round.id, results: smallvec![ask_one(shared, &round.check, leg).await] };
     }
     let mut legs = JoinSet::new();
     for (place, leg) in round.legs.iter().enumerate() {
@@ -152,7 +153,7 @@ async fn ask(shared: &Arc<Shared>, round: &Round) -> Answer {
         legs.spawn(async move { (place, ask_one(&shared, &check, &leg).await) });
     }
     let lost = || Err(Fault::Local { said: "the task that asked ended before its time".to_owned() });
-    let mut results: Vec<LegResult> = round.legs.iter().map(|_| lost()).collect();
+    let mut results: Results = round.legs.iter().map(|_| lost()).collect();
     while let Some(ended) = legs.join_next().await {
         if let Ok((place, result)) = ended {
             results[place] = result;
