@@ -107,6 +107,11 @@ impl Table {
         &self.slots
     }
 
+    /// The slots without the table.
+    pub fn into_slots(self) -> Slots {
+        self.slots
+    }
+
     /// How many slots each of `backends` backends owns. Owners with a higher index are not counted.
     pub fn counts(&self, backends: usize) -> Vec<u32> {
         let mut counts = alloc::vec![0; backends];

@@ -244,7 +244,7 @@ pub struct Health {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Probe {
-    /// A connection.
+    /// A connection: that the backend's kernel takes it is enough.
     Tcp,
     /// An HTTP GET.
     Http {

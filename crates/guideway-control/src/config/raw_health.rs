@@ -19,7 +19,7 @@ pub(crate) type SlowStart = Time<0, 86_400_000>;
 #[derive(Debug, Clone, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct RawHealth {
-    /// How a check asks.
+    /// How a check asks. `tcp`: whether a connection opens; the backend's program is not told of it.
     #[schemars(required, with = "HealthKind")]
     pub(crate) kind: Option<At<HealthKind>>,
     /// The way that it takes. Default `tunnel`; `direct` for `exec`.

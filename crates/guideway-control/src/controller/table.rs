@@ -48,9 +48,10 @@ pub(crate) fn owners(
             let table = plan.fill()?;
             let names: Vec<u16> = plan.order.iter().map(|&place| named(place as usize)).collect();
             let named = |place: usize| names.get(place).copied().unwrap_or(NO_BACKEND);
-            Ok(match table.slots() {
-                Slots::U16(places) => places.iter().map(|&place| named(place.into())).collect(),
-                Slots::U32(places) => places.iter().map(|&place| named(place as usize)).collect(),
+            Ok(match table.into_slots() {
+                // The memory of the places serves for the names.
+                Slots::U16(places) => places.into_iter().map(|place| named(place.into())).collect(),
+                Slots::U32(places) => places.into_iter().map(|place| named(place as usize)).collect(),
             })
         }
         TableRule::Rendezvous => {
