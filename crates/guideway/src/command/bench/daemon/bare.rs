@@ -27,25 +27,35 @@ pub(super) struct Bare {
     pub(super) time: Duration,
 }
 
-/// Opens connections to all of these in turn, so many a second for so long, and resets each before it acknowledges that it is
-/// open. It is done with as few system calls as can be.
+/// When a connection is reset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reset {
+    /// Once the other kernel has answered and before it hears that the answer came, as checks do it.
+    Answered,
+    /// When it is open on both sides.
+    Open,
+}
+
+/// Opens connections to all of these in turn, so many a second for so long, and resets each. It is done with as few system calls
+/// as can be.
 pub(super) fn connections(
     link: &Link,
     to: &[SocketAddr],
+    reset: Reset,
     a_second: f64,
     window: Duration,
 ) -> Result<Bare, Failure> {
-    let made = link.namespace().run(|| make(to, a_second, window)).map_err(Failure::failed)?;
+    let made = link.namespace().run(|| make(to, reset, a_second, window)).map_err(Failure::failed)?;
     made.map_err(|error| Failure::failed(format!("connecting to the backends: {error}")))
 }
 
-fn make(to: &[SocketAddr], a_second: f64, window: Duration) -> Result<Bare, Errno> {
+fn make(to: &[SocketAddr], reset: Reset, a_second: f64, window: Duration) -> Result<Bare, Errno> {
     let (mut to, mut sockets) = (to.iter().cycle(), Vec::new());
     let (begin, before) = (Instant::now(), thread_time());
     let mut made = 0;
     while begin.elapsed() < window {
         let due = (begin.elapsed().as_secs_f64() * a_second) as usize;
-        batch(to.by_ref().take(due - made), &mut sockets)?;
+        batch(to.by_ref().take(due - made), reset, &mut sockets)?;
         made = due;
         thread::sleep(BATCH_EVERY);
     }
@@ -53,14 +63,18 @@ fn make(to: &[SocketAddr], a_second: f64, window: Duration) -> Result<Bare, Errn
 }
 
 /// Makes connections at the same time, by sockets that are connected to nothing before and after; there may come to be more.
-fn batch<'a>(to: impl Iterator<Item = &'a SocketAddr>, sockets: &mut Vec<OwnedFd>) -> Result<(), Errno> {
+fn batch<'a>(
+    to: impl Iterator<Item = &'a SocketAddr>,
+    reset: Reset,
+    sockets: &mut Vec<OwnedFd>,
+) -> Result<(), Errno> {
     let mut many = 0;
     for to in to {
         if many == sockets.len() {
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             sockets.push(socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?);
         }
-        begin(&sockets[many], to)?;
+        begin(&sockets[many], to, reset)?;
         many += 1;
     }
     let mut waiting: Vec<PollFd<'_>> =
@@ -74,8 +88,10 @@ fn batch<'a>(to: impl Iterator<Item = &'a SocketAddr>, sockets: &mut Vec<OwnedFd
     sockets[..many].iter().try_for_each(connect_unspec)
 }
 
-fn begin(socket: &OwnedFd, to: &SocketAddr) -> Result<(), Errno> {
-    set_tcp_quickack(socket, false)?;
+fn begin(socket: &OwnedFd, to: &SocketAddr, reset: Reset) -> Result<(), Errno> {
+    if reset == Reset::Answered {
+        set_tcp_quickack(socket, false)?;
+    }
     match connect(socket, to) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(()),
         Err(error) => Err(error),
@@ -98,10 +114,14 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = [listener.local_addr().unwrap(); 5];
         let (before, mut sockets) = (thread_time(), Vec::new());
-        assert_eq!(batch(to.iter(), &mut sockets), Ok(()));
+        assert_eq!(batch(to.iter(), Reset::Answered, &mut sockets), Ok(()));
         assert!(thread_time() > before);
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_err(), "nobody was told");
+        assert_eq!(batch(to.iter(), Reset::Open, &mut sockets), Ok(()));
+        assert!(listener.accept().is_ok());
         drop(listener);
-        assert_eq!(batch(to.iter(), &mut sockets), Ok(()));
+        assert_eq!(batch(to.iter(), Reset::Answered, &mut sockets), Ok(()));
         assert_eq!(sockets.len(), to.len());
     }
 }

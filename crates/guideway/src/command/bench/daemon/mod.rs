@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use guideway_daemon::model::{Event, Status};
 use indicatif::ProgressBar;
 
-use self::bare::Bare;
+use self::bare::{Bare, Reset};
 use self::estate::{Estate, Plan, SICK_BACKEND, SICK_SERVICE, Services};
 use self::reading::Reading;
 use self::show::{Figure, Report};
@@ -31,8 +31,8 @@ What is measured, for many services and for one service with many backends:
   apply     from a configuration with a change of every service until it is committed and the answer is there
   verdict   from the event that a backend's checks changed their mind to the event that its table is committed
   idle      processor time of the process over a while, as a part of one core, with checks and without any; beside it what as \
-many connections take a loop that does nothing else (the backends' part of a connection is in both: over a veth pair it \
-is done for whoever sends); and resident memory
+many connections take a loop that does nothing else, reset before they are open on both sides, as checks are, and after it (the \
+backends' part of a connection is in all: over a veth pair it is done for whoever sends); and resident memory
 and for many ports of one address: a backend of all of them drained and taken back, or removed and added again, a step each.
 
 Examples:
@@ -246,12 +246,17 @@ impl Bench {
         let what = format!("the same by check, {a_second:.0} a second");
         self.figure(Figure::new(&self.with, &what, part / a_second * 1e6, "µs CPU"));
         self.say("connections alone");
-        let Bare { made, time } =
-            bare::connections(&self.estate.front, &plan.checked(), a_second, self.window)?;
-        let (time, made) = (time.as_secs_f64(), made as f64);
-        let what = "as many connections by a bare loop";
-        self.figure(Figure::new(&self.with, what, time / self.window.as_secs_f64() * 100.0, "% CPU"));
-        self.figure(Figure::new(&self.with, "the same by connection", time / made * 1e6, "µs CPU"));
+        for (reset, what, each) in [
+            (Reset::Answered, "as many connections by a bare loop", "the same by connection"),
+            (Reset::Open, "as many that are opened on both sides", "the same by such a connection"),
+        ] {
+            let Bare { made, time } =
+                bare::connections(&self.estate.front, &plan.checked(), reset, a_second, self.window)?;
+            let (time, made) = (time.as_secs_f64(), made as f64);
+            let part = time / self.window.as_secs_f64();
+            self.figure(Figure::new(&self.with, what, part * 100.0, "% CPU"));
+            self.figure(Figure::new(&self.with, each, time / made * 1e6, "µs CPU"));
+        }
         Ok(())
     }
 
