@@ -24,7 +24,7 @@ pub(crate) struct RawHealth {
     pub(crate) kind: Option<At<HealthKind>>,
     /// The way that it takes. Default `tunnel`; `direct` for `exec`.
     pub(crate) via: Option<At<HealthVia>>,
-    /// Time from one check to the next. Default `2s`.
+    /// Time from one check to the next; those that decide whether a new backend takes flows come a second apart at most. Default `2s`.
     #[schemars(with = "Option<ProbeInterval>")]
     pub(crate) interval: Field<ProbeInterval>,
     /// How long an answer may take; no more than the interval. Default `1s`.

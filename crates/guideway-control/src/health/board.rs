@@ -265,11 +265,8 @@ impl Board {
     /// The services with a backend that has never passed and may do so by its first checks: it has not been asked twice, or
     /// has answered well of late. A service may come more than once.
     pub fn undecided(&self) -> impl Iterator<Item = &str> {
-        let undecided = |subject: &&Subject| {
-            let machine = &subject.machine;
-            machine.verdict() == Verdict::NeverPassed && (machine.row() > 0 || subject.heard < FIRST_ROUNDS)
-        };
-        self.subjects.iter().filter(undecided).map(|subject| subject.who.service.as_str())
+        let undecided = self.subjects.iter().filter(|subject| subject.is_undecided());
+        undecided.map(|subject| subject.who.service.as_str())
     }
 
     /// The verdict on a backend; `None` where nothing checks it.
@@ -391,7 +388,7 @@ impl Board {
             None => self.impossible.insert(id),
         };
         let mut changes = Vec::new();
-        let mut deciding = None;
+        let (mut deciding, mut is_awaited) = (None, false);
         if stream.settled.is_none() || judged.is_some_and(|passed| stream.settled != Some(passed)) {
             let mut settled = judged;
             for &id in &stream.subjects {
@@ -402,6 +399,7 @@ impl Board {
                     let is_heard = subject.heard == FIRST_ROUNDS;
                     settled = settled.filter(|&passed| is_heard && subject.machine.is_settled(passed));
                 }
+                is_awaited |= subject.is_undecided();
                 if subject.machine.row() > 0 {
                     let needed = subject.machine.needed(subject.thresholds);
                     deciding = Some(deciding.map_or(needed, |least: u16| least.min(needed)));
@@ -410,7 +408,7 @@ impl Board {
             stream.settled = settled;
         }
         stream.finding = Some(finding);
-        let next = stream.next_round(began, deciding);
+        let next = stream.next_round(began, deciding, is_awaited);
         // No nearer to the one before than its time-out, whatever the beat.
         let due = self.queue.not_after(next, stream.interval).max(stream.over(began)).max(now);
         self.reschedule(id, due);

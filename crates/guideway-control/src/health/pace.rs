@@ -4,13 +4,16 @@
 //! the pace is quickened by as much as lets the deciding check time out before `fall` (or `rise`) intervals are over,
 //! counted from the moment that the backend changed. That holds where `timeout × (1 + 1/(n - 1))` is no more than the
 //! interval, `n` being the row that decides; with `n = 1`, or longer time-outs, it may take one time-out longer.
+//!
+//! While the first checks of a backend decide whether it takes flows at all, they come a second apart, or an interval where that
+//! is shorter: nobody wants to wait for two checks of a minute each.
 
 use std::time::Duration;
 
 /// The most by which jitter shortens a gap: one part in so many.
 const JITTER_DIVISOR: u32 = 10;
 
-/// The longest wait for the first check.
+/// The longest wait for the first check, and between those that decide the first verdict.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// A small generator of even numbers out of a seed (SplitMix64); its next states are as seeded.
@@ -51,6 +54,11 @@ pub(crate) fn gap(dice: &mut Dice, interval: Duration, timeout: Duration, decidi
     gap.saturating_sub(dice.part_of(gap / JITTER_DIVISOR)).max(timeout)
 }
 
+/// The same while the first verdict is awaited.
+pub(crate) fn first_gap(dice: &mut Dice, interval: Duration, timeout: Duration) -> Duration {
+    gap(dice, interval.min(FIRST_WAIT), timeout, None)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -69,6 +77,16 @@ mod tests {
             if deciding.is_none() {
                 prop_assert!(gap >= interval * 9 / 10);
             }
+        }
+
+        #[test]
+        fn first_checks_are_a_second_apart_at_most_but_for_their_time_out(
+            seed: u64, interval in 100_u64..100_000, share in 1_u64..=100,
+        ) {
+            let interval = Duration::from_millis(interval);
+            let timeout = interval * share as u32 / 100;
+            let gap = first_gap(&mut Dice::new(seed), interval, timeout);
+            prop_assert!(gap >= timeout && gap <= interval && gap <= timeout.max(FIRST_WAIT));
         }
 
         #[test]

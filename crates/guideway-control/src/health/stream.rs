@@ -72,9 +72,15 @@ impl Stream {
         self.tunnel_failed && !self.check.ways.contains(&Way::Direct)
     }
 
-    /// When the next round begins, if the last began at `began` and results contradict a verdict that such a row decides.
-    pub(super) fn next_round(&mut self, began: Instant, deciding: Option<u16>) -> Instant {
-        began + pace::gap(&mut self.dice, self.interval, self.timeout, deciding)
+    /// When the next round begins, if the last began at `began` and results contradict a verdict that such a row decides. A
+    /// backend whose first checks decide whether it takes flows `is_awaited`.
+    pub(super) fn next_round(&mut self, began: Instant, deciding: Option<u16>, is_awaited: bool) -> Instant {
+        let Self { dice, interval, timeout, .. } = self;
+        let gap = match is_awaited {
+            true => pace::first_gap(dice, *interval, *timeout),
+            false => pace::gap(dice, *interval, *timeout, deciding),
+        };
+        began + gap
     }
 
     /// The first moment at which a round may follow one that began at `began`.

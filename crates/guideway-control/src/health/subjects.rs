@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::check::Who;
-use super::machine::{Machine, Thresholds};
+use super::machine::{Machine, Thresholds, Verdict};
 use super::ramp::Ramp;
 use super::slab::Slab;
 use super::stream::StreamId;
@@ -29,6 +29,14 @@ pub(super) struct Subject {
     pub(super) heard: u8,
     /// What decided the present verdict.
     pub(super) because: Option<String>,
+}
+
+impl Subject {
+    /// Whether it has never passed and may do so by its first checks: it has not been asked twice, or has answered well of late.
+    pub(super) fn is_undecided(&self) -> bool {
+        self.machine.verdict() == Verdict::NeverPassed
+            && (self.machine.row() > 0 || self.heard < FIRST_ROUNDS)
+    }
 }
 
 /// The number of a subject, as long as it is there.

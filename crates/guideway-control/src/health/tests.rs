@@ -164,6 +164,26 @@ fn every_backend_comes_up_within_rise_intervals() {
 }
 
 #[test]
+fn a_new_backend_is_judged_within_seconds_however_seldom_it_is_checked_and_then_as_seldom() {
+    let seldom = format!("{TCP}interval = \"60s\"\nrise = 3\n");
+    let mut world = World::of(&config(&seldom));
+    world.replies(|round, _| Some(if round.check.address == address(2) { refused() } else { passed() }));
+    world.pass(5 * SECOND);
+    assert!([1, 3, 4].iter().all(|n| world.verdict("web", &format!("be{n}")) == Verdict::Up));
+    let asked = |world: &World, number| {
+        world.rounds.iter().filter(|(_, round)| round.check.address == address(number)).count()
+    };
+    // After the second failure it is as good as down, and after the third success up.
+    assert_eq!((asked(&world, 1), asked(&world, 2)), (3, 2));
+    world.pass(45 * SECOND);
+    assert_eq!((asked(&world, 1), asked(&world, 2)), (3, 2));
+    // It passes at last: nobody wants to wait for two checks more.
+    world.replies(|_, _| Some(passed()));
+    world.pass(20 * SECOND);
+    assert_eq!(world.verdict("web", "be2"), Verdict::Up);
+}
+
+#[test]
 fn a_vip_that_is_gone_from_a_backend_takes_it_down_in_time_and_the_reason_tells_the_ways_apart() {
     let mut world = World::of(&config(TCP));
     world.pass(60 * SECOND);
