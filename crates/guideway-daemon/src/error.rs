@@ -41,6 +41,17 @@ pub enum RunError {
     /// The API cannot listen.
     #[error(transparent)]
     Api(#[from] ApiError),
+    /// The process may not have what every daemon needs.
+    #[error(
+        "this process may have {may} files open, and a daemon needs {fewest} at least: raise LimitNOFILE= of its unit, or \
+         `ulimit -n` where a shell starts it"
+    )]
+    Descriptors {
+        /// How many it may have.
+        may: u64,
+        /// How many it needs.
+        fewest: u64,
+    },
     /// The system refuses what every daemon needs.
     #[error("cannot {doing}: {error}")]
     System {

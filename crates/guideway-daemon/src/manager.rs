@@ -11,8 +11,13 @@ use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
+use crate::notify::Notify;
+
 /// The line is told so often at most.
 const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// What was owed to the manager is told again after so long.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// The longest line, characters.
 const LINE: usize = 200;
@@ -27,6 +32,7 @@ pub(crate) struct Heartbeat {
     every: Option<Duration>,
     due: Cell<Instant>,
     pulse: Pulse,
+    notify: Notify,
 }
 
 /// When the loop gave a sign of life last, for other threads.
@@ -58,7 +64,12 @@ impl Heartbeat {
     pub(crate) fn new(now: Instant) -> Self {
         let within = sd_notify::watchdog_enabled();
         let pulse = Pulse::new(now, within.unwrap_or(STILL_AT_MOST));
-        Self { every: within.map(|within| within / 2), due: Cell::new(now), pulse }
+        Self {
+            every: within.map(|within| within / 2),
+            due: Cell::new(now),
+            pulse,
+            notify: Notify::from_environment(),
+        }
     }
 
     /// What other threads know of it.
@@ -71,7 +82,7 @@ impl Heartbeat {
         self.pulse.beat(now);
         let every = self.every?;
         if self.due.get() <= now {
-            tell(&[NotifyState::Watchdog]);
+            self.notify.tell(&[NotifyState::Watchdog]);
             self.due.set(now + every);
         }
         Some(self.due.get())
@@ -81,6 +92,9 @@ impl Heartbeat {
 /// What was told, and when something is to be told again.
 #[derive(Debug, Default)]
 pub(crate) struct Manager {
+    notify: Notify,
+    /// That the daemon is ready, which the manager could not take.
+    owes_ready: bool,
     line: String,
     line_at: Option<Instant>,
     /// The number of the event that the line was made of.
@@ -88,21 +102,25 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    /// Forwarding, with the configuration in force.
-    pub(crate) fn ready(&self) {
-        tell(&[NotifyState::Ready]);
+    pub(crate) fn new() -> Self {
+        Self { notify: Notify::from_environment(), ..Self::default() }
+    }
+
+    /// Forwarding, with the configuration in force. A manager that cannot take that is told again.
+    pub(crate) fn ready(&mut self) {
+        self.owes_ready = !self.notify.tell(&[NotifyState::Ready]);
     }
 
     /// About to read the configuration again; [`ready`](Self::ready) says that it is over.
     pub(crate) fn reloading(&self) {
         if let Ok(now) = NotifyState::monotonic_usec_now() {
-            tell(&[NotifyState::Reloading, now]);
+            self.notify.tell(&[NotifyState::Reloading, now]);
         }
     }
 
     /// About to end.
     pub(crate) fn stopping(&self) {
-        tell(&[NotifyState::Stopping]);
+        self.notify.tell(&[NotifyState::Stopping]);
     }
 
     /// Tells what is due; when it is to be called again. `event` numbers what happened last; only when that changes, and not
@@ -113,17 +131,21 @@ impl Manager {
         event: u64,
         line: impl FnOnce() -> String,
     ) -> Option<Instant> {
+        if self.owes_ready {
+            self.ready();
+        }
         let rested = self.line_at.is_none_or(|at| now >= at + LINE_EVERY);
         if event != self.seen && rested {
             self.seen = event;
             self.line_at = Some(now);
             let line = one_line(&line());
             if line != self.line {
-                tell(&[NotifyState::Status(&line)]);
+                self.notify.tell(&[NotifyState::Status(&line)]);
                 self.line = line;
             }
         }
-        self.line_at.filter(|_| event != self.seen).map(|at| at + LINE_EVERY)
+        let line_due = self.line_at.filter(|_| event != self.seen).map(|at| at + LINE_EVERY);
+        line_due.into_iter().chain(self.owes_ready.then(|| now + AGAIN)).min()
     }
 }
 
@@ -132,15 +154,21 @@ fn one_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(LINE).collect()
 }
 
-fn tell(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!("the service manager cannot be told: {error}");
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::notify::tests::{hanging, hear};
+
+    #[test]
+    fn that_it_is_ready_is_told_again_to_a_manager_that_could_not_take_it() {
+        let (socket, notify) = hanging();
+        let (start, mut manager) = (Instant::now(), Manager { notify, ..Manager::default() });
+        manager.ready();
+        assert_eq!(manager.advance(start, 0, String::new), Some(start + AGAIN));
+        hear(&socket);
+        assert_eq!(manager.advance(start + AGAIN, 0, String::new), None);
+        assert!(std::iter::repeat_with(|| hear(&socket)).any(|heard| heard == "READY=1\n"));
+    }
 
     #[test]
     fn the_line_is_made_when_something_happened_and_not_too_often() {
@@ -167,7 +195,12 @@ mod tests {
         let start = Instant::now();
         let every = Duration::from_secs(1);
         let pulse = Pulse::new(start, 2 * every);
-        let heartbeat = Heartbeat { every: Some(every), due: Cell::new(start), pulse: pulse.clone() };
+        let heartbeat = Heartbeat {
+            every: Some(every),
+            due: Cell::new(start),
+            pulse: pulse.clone(),
+            notify: Notify::default(),
+        };
         let next = heartbeat.beat(start);
         assert_eq!(next, Some(start + every));
         assert_eq!(heartbeat.beat(start + every / 2), next);

@@ -15,7 +15,7 @@ use crate::api;
 use crate::api::{Desk, Listeners, Order, Refusal, Reply, Work};
 use crate::audit::Request;
 use crate::core::{Core, Unsaved, routed};
-use crate::descriptors;
+use crate::descriptors::{self, Reserve};
 use crate::drift;
 use crate::error::RunError;
 use crate::forwarder::Forwarder;
@@ -71,6 +71,8 @@ const THREADS: usize = 2;
 pub fn run(options: &Options) -> Result<(), RunError> {
     api::check(&options.api)?;
     descriptors::raise();
+    descriptors::suffice()?;
+    let reserve = Reserve::take().map_err(RunError::system("keep descriptors for the end"))?;
     // The loop waits by itself: as a guest of the threads it would be woken by one of them, which was woken first.
     let runtime = |mut builder: tokio::runtime::Builder| {
         builder.enable_all().build().map_err(RunError::system("start threads"))
@@ -81,7 +83,7 @@ pub fn run(options: &Options) -> Result<(), RunError> {
     runtime(tokio::runtime::Builder::new_current_thread())?.block_on(async {
         let mut shell = Shell::start(options, threads.handle()).await?;
         let asked = shell.work().await;
-        shell.end(asked)
+        shell.end(asked, reserve)
     })
 }
 
@@ -203,7 +205,7 @@ impl<'a> Shell<'a> {
             trial_ended,
             taken: 0,
             readings: VecDeque::new(),
-            manager: Manager::default(),
+            manager: Manager::new(),
             names_due: Instant::now(),
             ends_at: None,
             work,
@@ -515,7 +517,8 @@ impl<'a> Shell<'a> {
         self.core.note_written("drains.json", error);
     }
 
-    fn end(mut self, asked: Asked) -> Result<(), RunError> {
+    fn end(mut self, asked: Asked, reserve: Reserve) -> Result<(), RunError> {
+        reserve.give();
         self.manager.stopping();
         self.leave_trial();
         self.save(Instant::now(), true);

@@ -104,7 +104,10 @@ impl DaemonArgs {
                 return unreachable(error);
             }
             let socket = self.socket.display();
-            if answer.is_empty() || answer.starts_with(b"HTTP/1.") {
+            if answer.is_empty() {
+                return unreachable(io::ErrorKind::ConnectionReset.into());
+            }
+            if answer.starts_with(b"HTTP/1.") {
                 return Failure::Unreachable(format!(
                     "the daemon at {socket} ended in the middle of its answer"
                 ));
@@ -162,7 +165,13 @@ fn unreachable(socket: &Path, method: &str, error: &io::Error) -> Failure {
             "use `--socket {}`, which everybody may read by, or become a member of its group",
             guideway_daemon::readers_socket(socket).display()
         ),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it is too busy to answer".to_owned(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            "it is too busy to answer, or has as many files open as it may".to_owned()
+        }
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+            "it is there and hung up: too many connections are open at once, or it ends; try again in a while"
+                .to_owned()
+        }
         _ => "is `guideway run` at work, with this --socket?".to_owned(),
     };
     Failure::Unreachable(format!("the daemon cannot be reached at {}: {error}; {remedy}", socket.display()))
@@ -249,6 +258,22 @@ mod tests {
         let refused = DaemonArgs { socket }.post("/v1/plan", &vec![b' '; 1 << 20]).unwrap_err();
         assert!(refused.to_string().contains("api-read.sock is for reading only"), "{refused}");
         refuses.join().unwrap();
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_daemon_that_hangs_up_at_once_is_told_from_one_that_is_not_there() {
+        let directory = std::env::temp_dir().join(format!("guideway-hung-up-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let daemon = DaemonArgs { socket: directory.join("api.sock") };
+        let listener = std::os::unix::net::UnixListener::bind(&daemon.socket).unwrap();
+        // Before or after the request came.
+        let hangs_up = std::thread::spawn(move || drop(listener.accept()));
+        let told = daemon.get("/v1/status").unwrap_err().to_string();
+        assert!(told.contains("too many connections are open at once"), "{told}");
+        hangs_up.join().unwrap();
+        let told = daemon.get("/v1/status").unwrap_err().to_string();
+        assert!(told.contains("is `guideway run` at work"), "{told}");
         std::fs::remove_dir_all(directory).unwrap();
     }
 

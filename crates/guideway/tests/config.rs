@@ -111,6 +111,19 @@ fn mistakes_as_json_name_file_line_and_column() {
     );
 }
 
+/// Such a limit is below what a file could be read with.
+#[test]
+fn a_daemon_that_may_open_next_to_no_files_says_which_limit_to_raise() {
+    for limit in ["8:8", "16:16", "100:100"] {
+        let run =
+            [&format!("--nofile={limit}"), env!("CARGO_BIN_EXE_guideway"), "run", "--socket", "/nowhere"];
+        let output = std::process::Command::new("prlimit").args(run).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{limit}: {told}");
+        assert!(told.contains("LimitNOFILE=") && told.contains("128 at least"), "{limit}: {told}");
+    }
+}
+
 #[test]
 fn standard_input_is_a_file_too() {
     assert_eq!(guideway_with_input(&["check", "-"], GOOD).code, 0);

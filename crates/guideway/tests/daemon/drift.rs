@@ -87,9 +87,9 @@ fn what_somebody_changes_in_the_kernel_is_put_right_and_told() {
     assert!(end(daemon).status.success());
 }
 
-/// Lets the daemon have so many files open.
-fn limit_files(bed: &Bed, daemon: &Process, most: u32) {
-    let words = [format!("--pid={}", daemon.id()), format!("--nofile={most}:")];
+/// Lets the daemon have so many files open; a limit such as `24:24` it may not raise itself.
+fn limit_files(bed: &Bed, daemon: &Process, most: &str) {
+    let words = [format!("--pid={}", daemon.id()), format!("--nofile={most}")];
     Program::new("prlimit").args(words).succeed(&bed.network.balancers[0].namespace, LONG).unwrap();
 }
 
@@ -104,13 +104,13 @@ fn a_daemon_without_descriptors_tells_which_limit_to_raise_and_leaves_its_progra
     let daemon = bed.run();
     bed.serves();
     said(&daemon, "3 backends take new flows");
-    limit_files(&bed, &daemon, 3);
+    limit_files(&bed, &daemon, "3:");
     said(&daemon, "cannot be told, and it is left alone");
     let log = daemon.printed()[1].clone();
     let told = log.lines().find(|line| line.contains("whether the program is at")).unwrap();
     assert!(told.contains("Too many open files") && told.contains("LimitNOFILE="), "{told}");
     assert_eq!(bed.answers(60).len(), 3);
-    limit_files(&bed, &daemon, 1_024);
+    limit_files(&bed, &daemon, "1024:");
     said(&daemon, "whether the program is at its interfaces can be told again");
     for text in ["the program is not at", "the program was not at", "pins"] {
         assert_eq!(times_said(&daemon, text), 0, "{text}: {}", daemon.printed()[1]);
@@ -119,6 +119,27 @@ fn a_daemon_without_descriptors_tells_which_limit_to_raise_and_leaves_its_progra
     assert!(interfaces[0].get("lost").is_none() && repairs(&bed, "link") == 0, "{interfaces}");
     assert!(bed.command("metrics").stdout.contains("guideway_drift_failing{kind=\"unknown\"} 0\n"));
     assert!(end(daemon).status.success());
+}
+
+#[test]
+fn a_daemon_without_descriptors_still_takes_its_program_away_at_its_end() {
+    if !privilege::granted() {
+        return;
+    }
+    for limit in ["3:", "24:24"] {
+        let bed = Bed::new("reserve", Engine::Xdp);
+        let config = config("200ms", &backends(3, |_| ""));
+        bed.configure(&format!("[daemon]\ndrift_interval = \"1s\"\n\n{config}"));
+        let daemon = bed.run();
+        bed.serves();
+        let (link, namespace) = (&bed.network.balancers[0].link, &bed.network.balancers[0].namespace);
+        let program = || namespace.run(|| occupant(link.name(), link.index()).unwrap()).unwrap();
+        assert!(program().is_some());
+        limit_files(&bed, &daemon, limit);
+        said(&daemon, "Too many open files");
+        assert!(end(daemon).status.success());
+        assert!(program().is_none(), "{limit}");
+    }
 }
 
 #[test]
