@@ -159,6 +159,8 @@ fn virtual_addresses_that_no_client_can_reach_or_that_are_the_tunnels_own_are_re
         ("255.255.255.255", "255.255.255.255"),
         ("fe80::10", "fe80::10"),
         ("fe80::/64", "fe80::/64"),
+        ("169.254.3.4", "169.254.3.4"),
+        ("169.254.0.0/16", "169.254.0.0/16"),
     ] {
         let (line, message, help) = only_problem(&vip(written));
         assert_eq!((line, message), (6, format!("`{shown}` cannot be a virtual address")));
@@ -238,6 +240,10 @@ fn addresses_that_no_tunnel_can_join_are_refused() {
     };
     assert_eq!(sixth("::ffff:10.0.0.1").2, "write `10.0.0.1`");
     assert!(sixth("fe80::1").1.contains("one link"));
+    let source = |source: &str| {
+        only_problem(&file("", "").replace("[underlay]", &format!("[underlay]\nsource_v6 = \"{source}\"")))
+    };
+    assert_eq!(source("fe80::1").1, "`fe80::1` cannot be the source of a tunnel");
 }
 
 #[test]

@@ -149,6 +149,13 @@ fn check_source(source: IpAddr, span: &Span, broadcast: bool, problems: &mut Vec
                 .help("give an address of this machine that backends can answer errors to"),
         );
     }
+    if matches!(source, IpAddr::V6(address) if address.is_unicast_link_local()) {
+        problems.push(
+            Problem::new(span.clone(), format!("`{source}` cannot be the source of a tunnel"))
+                .label("known on one link only, and no backend's route leads back to it")
+                .help("give a global or unique local address of this machine"),
+        );
+    }
     if let IpAddr::V6(address) = source
         && let Some(v4) = address.to_ipv4_mapped()
     {

@@ -167,11 +167,11 @@ impl ServiceBuilder<'_> {
                         .label("no address that clients can reach")
                         .help("give a unicast address or a prefix of them"),
                 );
-            } else if matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local()) {
+            } else if is_link_local(address) {
                 problems.push(
                     refused
                         .label("known on one link only, and no router passes its packets on")
-                        .help("give a global or unique local one"),
+                        .help("give a routable one"),
                 );
             } else if let IpAddr::V6(v6) = address
                 && let Some(v4) = v6.to_ipv4_mapped()
@@ -380,5 +380,13 @@ fn check_port(port: &At<Bounded<1, 65_535>>, ports: &Ports, problems: &mut Vec<P
                 .label("not the service's port")
                 .help("backends answer clients directly and nothing rewrites ports: let the backend listen on the service's port and leave `port` out"),
         );
+    }
+}
+
+/// Whether an address is good on one link alone (RFC 3927, RFC 4291).
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
     }
 }

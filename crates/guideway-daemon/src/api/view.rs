@@ -244,8 +244,10 @@ fn faults(core: &Core, services: &[Outline]) -> Vec<String> {
                 service.name
             ));
         } else if service.eligible() == 0 {
-            let never_passed = |&(who, verdict): &Failing<'_>| {
-                verdict == Verdict::NeverPassed && core.board.rising(who).is_none()
+            let never_passed = |backend: &Failing<'_>| {
+                backend.1 == Verdict::NeverPassed
+                    && core.board.rising(backend.0).is_none()
+                    && !is_unasked(core, backend)
             };
             let why = if failing.iter().any(never_passed) {
                 ": those that have never passed their checks are no last resort"
@@ -279,8 +281,10 @@ fn checks_fail(
         admin(&said, configured.get(who.backend.as_str()).copied()) == AdminState::Ready
     };
     let ready = failing.iter().filter(|(who, _)| is_ready(who));
+    let (unasked, asked): (Vec<Failing<'_>>, Vec<Failing<'_>>) =
+        ready.partition(|backend| is_unasked(core, backend));
     let (rising, failing): (Vec<Failing<'_>>, Vec<Failing<'_>>) =
-        ready.partition(|(who, _)| core.board.rising(who).is_some());
+        asked.into_iter().partition(|(who, _)| core.board.rising(who).is_some());
     let fail = failing.first().map(|(first, verdict)| {
         let because = core.board.because(first).map_or(String::new(), |because| format!(", {because}"));
         let (whose, of) = named(&failing);
@@ -293,7 +297,16 @@ fn checks_fail(
             "{service}: checks of {whose} have not passed often enough yet ({of}{passed} of {needed})"
         ))
     });
-    fail.into_iter().chain(rise).collect()
+    let wait = (!unasked.is_empty()).then(|| {
+        let (whose, _) = named(&unasked);
+        format!("{service}: checks of {whose} have not come back yet for the first time")
+    });
+    fail.into_iter().chain(rise).chain(wait).collect()
+}
+
+/// Whether nothing is known of a backend, as its first check is still to be made or answered.
+fn is_unasked(core: &Core, &(who, verdict): &Failing<'_>) -> bool {
+    verdict == Verdict::NeverPassed && core.board.last(who).is_none()
 }
 
 /// Some backends by name, and what goes before a word on the first: with several it has to be said whose that is.
@@ -542,12 +555,14 @@ mod tests {
     use crate::in_process::{self, CHECK, CONFIG};
 
     #[test]
-    fn checks_that_pass_and_have_not_done_so_often_enough_are_not_said_to_fail() {
+    fn checks_that_are_to_come_or_pass_and_have_not_done_so_often_enough_are_not_said_to_fail() {
         let mut now = Instant::now();
         let file = format!("{CONFIG}{}", CHECK.replace("rise = 1", "rise = 3"));
         let mut core = in_process::core(&file, now).unwrap();
         let (passed, refused) = (Ok(Passed { took: Duration::from_millis(1) }), Err(Fault::Refused));
         let second = Duration::from_secs(1);
+        let unasked = "web: checks of be1, be2 have not come back yet for the first time";
+        assert_eq!(status(&core).faults, ["web: no backend takes new flows", unasked]);
         let rises = "web: checks of be1, be2 have not passed often enough yet (be1: 1 of 3)";
         in_process::check(&mut core, &mut now, second, &passed);
         assert_eq!(status(&core).faults, ["web: no backend takes new flows", rises]);

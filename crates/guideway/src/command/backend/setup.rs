@@ -99,6 +99,15 @@ impl Setup {
         {
             return Err(Failure::usage(format_args!("{wrong} can't be the address of a host on a network")));
         }
+        let is_of_one_link = |address: &&IpAddr| match address {
+            IpAddr::V4(v4) => v4.is_link_local(),
+            IpAddr::V6(v6) => v6.is_unicast_link_local(),
+        };
+        if let Some(vip) = setup.vips.iter().find(is_of_one_link) {
+            return Err(Failure::usage(format_args!(
+                "{vip} is known on one link only, and no router passes its packets on: it can't be a virtual address"
+            )));
+        }
         if let Some(mapped) =
             setup.vips.iter().chain(&setup.addresses).find(|address| address.to_canonical() != **address)
         {
@@ -204,6 +213,8 @@ mod tests {
             "::1",
             "ff02::1",
             "::ffff:192.0.2.1",
+            "169.254.3.4",
+            "fe80::10",
         ] {
             let setup = Setup { vips: vec![vip.parse().unwrap()], ..setup(&[]) };
             assert!(matches!(setup.checked(), Err(Failure::Usage(_))), "{vip}");
