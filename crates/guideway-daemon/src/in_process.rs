@@ -142,9 +142,21 @@ impl Api {
 /// Lets this time pass, in which every check gets this answer.
 #[cfg(test)]
 pub(crate) fn check(core: &mut Core, now: &mut Instant, time: Duration, result: &LegResult) {
+    check_while(core, now, time, result, |_, _| ());
+}
+
+/// The same while something holds of the daemon, which is told to it before each round.
+pub(crate) fn check_while(
+    core: &mut Core,
+    now: &mut Instant,
+    time: Duration,
+    result: &LegResult,
+    tell: impl Fn(&mut Core, Instant),
+) {
     let end = *now + time;
     while core.next_due() <= end {
         *now = core.next_due().max(*now);
+        tell(core, *now);
         let rounds = core.rounds(*now);
         core.advance(*now);
         for round in rounds {

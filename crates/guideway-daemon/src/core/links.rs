@@ -192,17 +192,9 @@ mod tests {
 
     /// Lets so many seconds pass, in which these links are down and every check gets this answer.
     fn pass(core: &mut Core, now: &mut Instant, seconds: u64, down: &[u32], result: &LegResult) -> Verdict {
-        let end = *now + Duration::from_secs(seconds);
-        while core.next_due() <= end {
-            *now = core.next_due().max(*now);
-            core.note_links(*now, |index| down.contains(&index));
-            for round in core.rounds(*now) {
-                let results = vec![result.clone(); round.legs.len()].into();
-                core.answer(&Answer { id: round.id, results }, *now);
-            }
-            core.advance(*now);
-        }
-        *now = end;
+        in_process::check_while(core, now, Duration::from_secs(seconds), result, |core, now| {
+            core.note_links(now, |index| down.contains(&index));
+        });
         core.board.verdicts().next().unwrap().1
     }
 

@@ -146,7 +146,7 @@ fn chart(report: &Report) -> Chart {
         points.push((name, point));
     }
     let of = match (&backends[..], &slots[..]) {
-        (&[backends], _) => format!(" of {} backends", grouped(backends)),
+        (&[backends], _) => format!(" of {}", counted(backends, "backend")),
         (_, [size]) => format!(" at {} slots", grouped(size.get())),
         _ => String::new(),
     };

@@ -5,7 +5,7 @@ use guideway_lab::Contender;
 use guideway_lab::cost::{self, Report, Settings};
 use guideway_lab::plot::{Axis, Chart, Point, Scale, Series, Unit};
 
-use super::output::{Csv, Findings, OutputArgs, bar, grouped, refused};
+use super::output::{Csv, Findings, OutputArgs, bar, counted, grouped, refused};
 use super::sweep;
 use crate::columns::{Align, Columns};
 use crate::failure::{Failure, Outcome};
@@ -82,9 +82,9 @@ pub(super) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
     let report = report?;
     let findings = Findings {
         about: format!(
-            "{}. Medians of {} rounds, in turns, on one thread.",
+            "{}. Medians of {}, in turns, on one thread.",
             report.machine,
-            grouped(report.settings.rounds)
+            counted(report.settings.rounds, "round")
         ),
         tables: vec![table(&report)],
         notes: vec![

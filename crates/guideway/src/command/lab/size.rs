@@ -92,8 +92,8 @@ pub(super) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
 fn about(report: &Report) -> String {
     let Settings { seed, runs, contender, backends, weights, change, .. } = &report.settings;
     format!(
-        "{contender}, {} backends{}, {}; seed {seed}, {} a size.\n",
-        grouped(*backends),
+        "{contender}, {}{}, {}; seed {seed}, {} a size.\n",
+        counted(*backends, "backend"),
         sweep::and_weights(weights),
         change.among(*backends),
         counted(*runs, "run")
