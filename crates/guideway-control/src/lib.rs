@@ -7,6 +7,7 @@ pub mod desired;
 pub mod drain;
 pub mod engine;
 pub mod health;
+pub mod histogram;
 #[cfg(feature = "xdp")]
 mod kernel;
 pub mod neighbour;

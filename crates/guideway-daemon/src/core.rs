@@ -31,6 +31,7 @@ use guideway_control::controller::{ChangeError, Controller};
 use guideway_control::desired::{Committed, Desired, Outcome};
 use guideway_control::drain::Drains;
 use guideway_control::health::{self, Answer, Board, Change, Finding, Round, Verdict, Who};
+use guideway_control::histogram::Histogram;
 use guideway_control::overrides::{AdminState, Overrides, WeightError};
 use guideway_forward::record::{self, BackendSpec, NextHop};
 use guideway_wire::{Address, Tunnel, gue};
@@ -68,6 +69,8 @@ pub(crate) struct Core {
     /// Who changed what.
     pub(crate) audit: Audit,
     committed_at: Option<Instant>,
+    /// How long commits took.
+    pub(crate) commits: Histogram,
     /// Refused services wait until then.
     retry_at: Option<Instant>,
     tick_at: Instant,
@@ -202,6 +205,7 @@ impl Core {
             journal: Journal::default(),
             audit: Audit::default(),
             committed_at: None,
+            commits: Histogram::default(),
             retry_at: None,
             tick_at: now,
             unsaved: Unsaved::default(),
@@ -540,7 +544,12 @@ impl Core {
     fn bring(&mut self, now: Instant) -> (HashSet<String>, Option<ChangeError>) {
         let mut refused = None;
         let mut touched = HashSet::new();
-        for Committed { service, result } in self.desired.commit(&mut self.controller, &self.board, now) {
+        let begin = Instant::now();
+        let committed = self.desired.commit(&mut self.controller, &self.board, now);
+        if !committed.is_empty() {
+            self.commits.note(begin.elapsed());
+        }
+        for Committed { service, result } in committed {
             match result {
                 Ok(Outcome::Removed { flows_ended }) => {
                     let (grade, text) = commit_text::removed(flows_ended);

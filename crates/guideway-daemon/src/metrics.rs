@@ -11,7 +11,8 @@ use std::time::SystemTime;
 use guideway_control::Engine;
 use guideway_control::config;
 use guideway_control::controller::{Outline, remembered_flows};
-use guideway_control::health::{Verdict, Who};
+use guideway_control::health::{Tally, Verdict, Who};
+use guideway_control::histogram::Histogram;
 use guideway_forward::outcome::Kind;
 use guideway_forward::record::flow::ENTRIES;
 use guideway_soft::Count;
@@ -78,6 +79,8 @@ pub(crate) struct Reading {
     log_lost: u64,
     places: Vec<Arc<Places>>,
     lost_ways: usize,
+    checks: Tally,
+    commits: Histogram,
 }
 
 /// What the core says of a backend.
@@ -112,6 +115,8 @@ impl Reading {
             log_lost: core.about.log.as_ref().map_or(0, Log::lost),
             places: core.about.places.clone(),
             lost_ways: core.lost.len(),
+            checks: core.board.tally(),
+            commits: core.commits,
         }
     }
 
@@ -121,6 +126,7 @@ impl Reading {
         self.forwarder(&mut page);
         self.services(&mut page);
         self.backends(&mut page);
+        self.checks(&mut page);
         self.daemon(&mut page);
         page.finish()
     }
@@ -240,7 +246,24 @@ impl Reading {
         }
     }
 
+    fn checks(&self, page: &mut Page) {
+        let Tally { passed, failed, impossible } = &self.checks;
+        page.family(
+            "guideway_health_checks",
+            "counter",
+            "Checks that have ended; services that share one have it counted once.",
+        );
+        for (result, count) in [("passed", passed.count()), ("failed", *failed), ("impossible", *impossible)]
+        {
+            page.sample("guideway_health_checks_total", &[("result", result)], count);
+        }
+        let help = "How long backends took to answer checks that passed.";
+        page.histogram("guideway_health_check_duration_seconds", help, passed);
+    }
+
     fn daemon(&self, page: &mut Page) {
+        let help = "How long the changes of one time took, from the first table to the last one committed.";
+        page.histogram("guideway_commit_duration_seconds", help, &self.commits);
         page.family(
             "guideway_config_last_reload_successful",
             "gauge",
@@ -428,6 +451,18 @@ impl Page {
         let _ = writeln!(self.text, " {value}");
     }
 
+    /// A family of durations, in seconds. Its bounds are written as OpenMetrics wants them: `1.0`.
+    fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
+        self.family(name, "histogram", help);
+        let bucket = format!("{name}_bucket");
+        for (bound, count) in histogram.within() {
+            self.sample(&bucket, &[("le", &format!("{:?}", bound.as_secs_f64()))], count);
+        }
+        self.sample(&bucket, &[("le", "+Inf")], histogram.count());
+        self.sample(&format!("{name}_sum"), &[], histogram.sum().as_secs_f64());
+        self.sample(&format!("{name}_count"), &[], histogram.count());
+    }
+
     fn finish(mut self) -> String {
         if self.format == Format::OpenMetrics {
             self.text += "# EOF\n";
@@ -438,11 +473,15 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use axum::body::Body;
     use axum::http::{Request, header};
 
-    use super::Format;
-    use crate::in_process::Api;
+    use guideway_control::health::{Fault, Passed};
+
+    use super::{Format, Reading};
+    use crate::in_process::{self, Api, CHECK, CONFIG};
 
     /// The media type and the text that a request with this `Accept` gets.
     fn asked(accept: Option<&str>) -> (String, String) {
@@ -456,22 +495,53 @@ mod tests {
     }
 
     #[test]
+    fn checks_and_commits_are_counted_with_how_long_they_took() {
+        let mut now = Instant::now();
+        let mut core = in_process::core(&format!("{CONFIG}{CHECK}"), now).unwrap();
+        let second = Duration::from_secs(1);
+        in_process::check(&mut core, &mut now, second, &Ok(Passed { took: Duration::from_millis(3) }));
+        in_process::check(&mut core, &mut now, second, &Err(Fault::Refused));
+        let text = Reading::take(&core).text(Format::Classic);
+        let value = |series: &str| -> u64 {
+            let line =
+                text.lines().find(|line| line.rsplit_once(' ').is_some_and(|(name, _)| name == series));
+            line.unwrap_or_else(|| panic!("no {series}: {text}")).rsplit_once(' ').unwrap().1.parse().unwrap()
+        };
+        let passed = value("guideway_health_checks_total{result=\"passed\"}");
+        assert!(passed >= 2 && value("guideway_health_checks_total{result=\"failed\"}") >= 2, "{text}");
+        assert_eq!(value("guideway_health_checks_total{result=\"impossible\"}"), 0);
+        let within =
+            |bound| value(&format!("guideway_health_check_duration_seconds_bucket{{le=\"{bound}\"}}"));
+        assert_eq!(
+            [within("0.0025"), within("0.005"), within("1.0"), within("+Inf")],
+            [0, passed, passed, passed]
+        );
+        assert_eq!(value("guideway_health_check_duration_seconds_count"), passed);
+        // The one of the verdicts that they are up.
+        assert!(value("guideway_commit_duration_seconds_count") >= 1, "{text}");
+    }
+
+    #[test]
     fn the_classic_text_has_only_what_its_format_knows() {
         for accept in [None, Some("text/plain"), Some("*/*"), Some("application/openmetrics-text;q=0")] {
             let (media_type, text) = asked(accept);
             assert_eq!(media_type, "text/plain; version=0.0.4; charset=utf-8", "{accept:?}");
-            let mut family = "";
+            let (mut family, mut is_histogram) = ("", false);
             for line in text.lines() {
                 if let Some(rest) = line.strip_prefix("# TYPE ") {
                     let (name, kind) = rest.split_once(' ').unwrap();
-                    assert!(["counter", "gauge"].contains(&kind), "{line}");
+                    assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
                     assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
-                    family = name;
+                    (family, is_histogram) = (name, kind == "histogram");
                 } else if let Some(rest) = line.strip_prefix('#') {
                     assert!(rest.starts_with(&format!(" HELP {family} ")), "{line}");
                 } else {
                     let name = line.split(['{', ' ']).next().unwrap();
-                    assert_eq!(name, family, "{line}");
+                    let parts = ["_bucket", "_sum", "_count"].map(|part| format!("{family}{part}"));
+                    assert!(
+                        name == family || is_histogram && parts.iter().any(|part| name == part),
+                        "{line}"
+                    );
                 }
             }
             assert!(text.contains("\n# TYPE guideway_drops_total counter\n"), "{text}");

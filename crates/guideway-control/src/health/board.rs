@@ -11,7 +11,7 @@ use super::machine::{Machine, Thresholds, Verdict};
 use super::marks::{Marks, ProbeTunnel};
 use super::pace::{self, Dice};
 use super::ramp::Ramp;
-use super::round::{self, Answer, Fault, Finding, Leg, LegResult, Legs, Outcome, Round, RoundId};
+use super::round::{self, Answer, Fault, Finding, Leg, LegResult, Legs, Outcome, Round, RoundId, Tally};
 use super::snapshot::{Saved, Snapshot};
 use super::stream::{Stream, StreamId, Streams};
 use super::subjects::{FIRST_ROUNDS, Subject, SubjectId, Subjects};
@@ -34,6 +34,7 @@ pub struct Board {
     marks: Marks,
     streams_begun: u64,
     rounds_begun: u64,
+    tally: Tally,
     /// From before a restart; used up by the first [`Board::follow`].
     remembered: HashMap<Who, Saved>,
     away: Duration,
@@ -98,6 +99,7 @@ impl Board {
             marks: Marks::default(),
             streams_begun: 0,
             rounds_begun: 0,
+            tally: Tally::default(),
             remembered: HashMap::new(),
             away: Duration::ZERO,
         }
@@ -341,6 +343,11 @@ impl Board {
         self.by_check.len()
     }
 
+    /// The rounds that have ended so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
     /// What a restart must not forget.
     pub fn snapshot(&self, now: Instant) -> Snapshot {
         let backends = self.subjects.iter().map(|subject| {
@@ -387,6 +394,11 @@ impl Board {
             Some(_) => self.impossible.remove(&id),
             None => self.impossible.insert(id),
         };
+        match judged {
+            Some(true) => self.tally.passed.note(finding.took.unwrap_or_default()),
+            Some(false) => self.tally.failed += 1,
+            None => self.tally.impossible += 1,
+        }
         let mut changes = Vec::new();
         let (mut deciding, mut is_awaited) = (None, false);
         if stream.settled.is_none() || judged.is_some_and(|passed| stream.settled != Some(passed)) {

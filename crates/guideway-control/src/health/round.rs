@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use super::check::{Check, Way};
+use crate::histogram::Histogram;
 
 /// Names a round; an answer to another round than the present one of its check is too late and changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -187,6 +188,17 @@ impl Fault {
 fn list(statuses: &[u16]) -> String {
     let words: Vec<String> = statuses.iter().map(u16::to_string).collect();
     words.join(" or ")
+}
+
+/// Rounds that have ended, by what they said of their backends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Those that passed, by how long the longest answer took.
+    pub passed: Histogram,
+    /// Those that failed.
+    pub failed: u64,
+    /// Those that this machine could not make.
+    pub impossible: u64,
 }
 
 /// What results say of a backend.

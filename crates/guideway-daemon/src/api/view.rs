@@ -286,7 +286,10 @@ fn checks_fail(
     let (rising, failing): (Vec<Failing<'_>>, Vec<Failing<'_>>) =
         asked.into_iter().partition(|(who, _)| core.board.rising(who).is_some());
     let fail = failing.first().map(|(first, verdict)| {
-        let because = core.board.because(first).map_or(String::new(), |because| format!(", {because}"));
+        // One that has never passed has no verdict yet that something decided.
+        let last = || core.board.last(first).map(|last| last.reason);
+        let because = core.board.because(first).or_else(last);
+        let because = because.map_or(String::new(), |because| format!(", {because}"));
         let (whose, of) = named(&failing);
         format!("{service}: checks fail of {whose} ({of}{}{because})", verdict.as_str())
     });
@@ -569,7 +572,7 @@ mod tests {
         in_process::check(&mut core, &mut now, second, &refused);
         let never =
             "web: no backend takes new flows: those that have never passed their checks are no last resort";
-        let fails = "web: checks fail of be1, be2 (be1: never-passed)";
+        let fails = "web: checks fail of be1, be2 (be1: never-passed, direct probe failed)";
         assert_eq!(status(&core).faults, [never, fails]);
         in_process::check(&mut core, &mut now, 3 * second, &passed);
         assert_eq!(status(&core).faults, Vec::<String>::new());

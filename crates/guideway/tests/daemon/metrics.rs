@@ -12,16 +12,18 @@ use crate::bed::{Bed, Engine, backends, config, end};
 enum Type {
     Counter,
     Gauge,
+    Histogram,
     Info,
 }
 
 impl Type {
-    /// The ending of its samples' names.
-    fn suffix(self) -> &'static str {
+    /// The endings of its samples' names.
+    fn endings(self) -> &'static [&'static str] {
         match self {
-            Self::Counter => "_total",
-            Self::Gauge => "",
-            Self::Info => "_info",
+            Self::Counter => &["_total"],
+            Self::Gauge => &[""],
+            Self::Histogram => &["_bucket", "_sum", "_count"],
+            Self::Info => &["_info"],
         }
     }
 }
@@ -32,6 +34,8 @@ fn families(text: &str) -> Result<BTreeMap<String, Type>, String> {
     let mut families: BTreeMap<String, Type> = BTreeMap::new();
     let mut current: Option<(String, Type)> = None;
     let mut series = BTreeSet::new();
+    // What the last bucket holds.
+    let mut bucket = 0.0;
     for line in body.lines() {
         let wrong = |why: &str| Err(format!("{why}: {line}"));
         if let Some(rest) = line.strip_prefix("# TYPE ") {
@@ -39,6 +43,7 @@ fn families(text: &str) -> Result<BTreeMap<String, Type>, String> {
             let kind = match kind {
                 "counter" => Type::Counter,
                 "gauge" => Type::Gauge,
+                "histogram" => Type::Histogram,
                 "info" => Type::Info,
                 _ => return wrong("an unknown type"),
             };
@@ -49,6 +54,7 @@ fn families(text: &str) -> Result<BTreeMap<String, Type>, String> {
                 return wrong("a family that comes twice");
             }
             current = Some((name.to_owned(), kind));
+            bucket = 0.0;
             continue;
         }
         let Some((family, kind)) = &current else { return wrong("a line before the first family") };
@@ -60,7 +66,7 @@ fn families(text: &str) -> Result<BTreeMap<String, Type>, String> {
         }
         let Some((of, value)) = line.rsplit_once(' ') else { return wrong("no value") };
         let (name, labels) = of.split_once('{').map_or((of, ""), |(name, labels)| (name, labels));
-        if name != format!("{family}{}", kind.suffix()) {
+        if !kind.endings().iter().any(|ending| name == format!("{family}{ending}")) {
             return wrong("a sample of another family");
         }
         if of.contains('{') && !labels.strip_suffix('}').is_some_and(are_labels) {
@@ -69,6 +75,14 @@ fn families(text: &str) -> Result<BTreeMap<String, Type>, String> {
         let Ok(value) = value.parse::<f64>() else { return wrong("a value that is no number") };
         if *kind == Type::Counter && (value.is_nan() || value < 0.0) {
             return wrong("a counter below zero");
+        }
+        if *kind == Type::Histogram {
+            if name.ends_with("_bucket") && value < std::mem::replace(&mut bucket, value) {
+                return wrong("a bucket that holds less than a smaller one");
+            }
+            if name.ends_with("_count") && !value.eq(&bucket) {
+                return wrong("a count that is not that of the largest bucket");
+            }
         }
         if *kind == Type::Info && value != 1.0 {
             return wrong("an info that is not 1");
@@ -117,8 +131,9 @@ fn named(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_rules_of_the_text_are_checked() {
-    let good = "# TYPE a counter\n# HELP a Some.\na_total{x=\"1\",y=\"a\\\"b\"} 3\n# TYPE b gauge\n# HELP b B.\nb -1.5\n# EOF\n";
-    assert_eq!(families(good).unwrap().len(), 2);
+    let good = "# TYPE a counter\n# HELP a Some.\na_total{x=\"1\",y=\"a\\\"b\"} 3\n# TYPE b gauge\n# HELP b B.\nb -1.5\n\
+                # TYPE c histogram\n# HELP c C.\nc_bucket{le=\"1.0\"} 2\nc_bucket{le=\"+Inf\"} 4\nc_sum 9\nc_count 4\n# EOF\n";
+    assert_eq!(families(good).unwrap().len(), 3);
     for (from, to) in [
         ("# EOF\n", ""),
         ("a_total{", "a{"),
@@ -130,6 +145,8 @@ fn the_rules_of_the_text_are_checked() {
         ("b -1.5", "b -1.5\nb -1.5"),
         ("# HELP b", "# HELP a"),
         ("counter", "kounter"),
+        ("+Inf\"} 4", "+Inf\"} 1"),
+        ("c_count 4", "c_count 5"),
     ] {
         let bad = good.replacen(from, to, 1);
         assert!(families(&bad).is_err(), "{bad}");
@@ -156,15 +173,17 @@ fn dashboards_and_alerts_name_metrics_that_there_are_and_the_text_is_open_metric
     bed.serves();
     let text = bed.command("metrics --openmetrics").stdout;
     let families = families(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
-    let exported: BTreeSet<String> =
-        families.iter().map(|(name, kind)| format!("{name}{}", kind.suffix())).collect();
+    let all =
+        families.iter().flat_map(|(name, kind)| kind.endings().iter().map(move |end| format!("{name}{end}")));
+    let exported: BTreeSet<String> = all.collect();
     for (file, names) in [("the dashboard", named(&dashboard.to_string())), ("the alerts", named(alerts))] {
         assert!(names.len() > 5, "{file} names {names:?}");
         let unknown: Vec<_> = names.difference(&exported).collect();
         assert!(unknown.is_empty(), "{file} names {unknown:?}, which the daemon does not export");
     }
     let shown = named(&dashboard.to_string());
-    let forgotten: Vec<_> = exported.difference(&shown).collect();
+    let first = families.iter().map(|(name, kind)| format!("{name}{}", kind.endings()[0]));
+    let forgotten: Vec<_> = first.filter(|name| !shown.contains(name)).collect();
     assert!(forgotten.len() < 4, "the dashboard shows nothing of {forgotten:?}");
     assert!(end(daemon).status.success());
 }
