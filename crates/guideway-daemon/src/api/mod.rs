@@ -18,6 +18,7 @@ mod routes;
 mod serve;
 mod server;
 mod trace;
+mod turned_away;
 pub(crate) mod view;
 
 #[cfg(any(test, feature = "in-process"))]

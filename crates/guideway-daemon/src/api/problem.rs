@@ -144,6 +144,17 @@ impl Refusal {
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
         Self::new(Kind::BadRequest, detail)
     }
+
+    /// As it is written.
+    pub(super) fn into_problem(self) -> Problem {
+        let (status, name) = self.kind.status_and_name();
+        Problem {
+            kind: name.to_owned(),
+            title: status.canonical_reason().unwrap_or("Refused").to_owned(),
+            status: status.as_u16(),
+            detail: self.detail,
+        }
+    }
 }
 
 /// The number, if it is in its range; the refusal names the field that has it.
@@ -177,14 +188,8 @@ pub(super) fn beyond(field: &str, number: &str, schema: &Value) -> Option<Refusa
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let (status, name) = self.kind.status_and_name();
-        let problem = Problem {
-            kind: name.to_owned(),
-            title: status.canonical_reason().unwrap_or("Refused").to_owned(),
-            status: status.as_u16(),
-            detail: self.detail,
-        };
-        let body = serde_json::to_vec(&problem).unwrap_or_default();
+        let (status, _) = self.kind.status_and_name();
+        let body = serde_json::to_vec(&self.into_problem()).unwrap_or_default();
         let mut response = (status, body).into_response();
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
         response

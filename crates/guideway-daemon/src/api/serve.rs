@@ -1,6 +1,5 @@
 //! Connections: each has a place, and loses it when its other end keeps it waiting.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -9,7 +8,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
-use axum::response::IntoResponse;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -18,10 +16,10 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::{Sleep, sleep};
 
 use super::places::{Peer, Place, Places};
-use super::problem::{Kind, Refusal};
+use super::turned_away::{dismiss, hear_out};
 
 /// How long the other end of a connection is waited for.
 #[derive(Debug, Clone, Copy)]
@@ -37,11 +35,8 @@ impl Waits {
     pub(super) const USUAL: Self = Self { head: Duration::from_secs(20), answer: Duration::from_secs(20) };
 }
 
-/// Whoever is turned away has to take the reason within this time.
-const REASON_WITHIN: Duration = Duration::from_secs(1);
-
-/// What is told at once of those who are turned away; who comes while so many are told is let go without a word.
-const TOLD_AT_ONCE: usize = 8;
+/// So many of those who are turned away are heard out at once: each takes a descriptor for as long.
+const HEARD_OUT: usize = 8;
 
 /// After a failure to accept, as without descriptors, it is tried again so much later.
 const REST: Duration = Duration::from_millis(200);
@@ -94,8 +89,8 @@ pub(super) async fn serve(gate: impl Gate, router: Router, places: Arc<Places>, 
                     Some(place) => {
                         connections.spawn(connection(io, peer, router.clone(), waits, place));
                     }
-                    None if turned_away.len() < TOLD_AT_ONCE => drop(turned_away.spawn(turn_away(io))),
-                    None => {}
+                    None if turned_away.len() < HEARD_OUT => drop(turned_away.spawn(hear_out(io))),
+                    None => dismiss(io).await,
                 }
             }
             // The other end was gone already.
@@ -131,18 +126,6 @@ async fn connection(
     if let Err(error) = served {
         tracing::debug!(about = "api", "a connection of {peer} ended: {error}");
     }
-}
-
-/// Answers a connection without a place, whatever it asks.
-async fn turn_away(io: impl AsyncRead + AsyncWrite + Unpin) {
-    let answer = service_fn(|_: hyper::Request<Incoming>| async {
-        let detail =
-            "too many connections are open, of all or of you alone; close some, or try again in a while";
-        Ok::<_, Infallible>(Refusal::new(Kind::Crowded, detail).into_response())
-    });
-    let told = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(io), answer);
-    // Whoever asks nothing hears nothing.
-    drop(timeout(REASON_WITHIN, told).await);
 }
 
 /// A stream whose other end has to take what is written.
@@ -286,6 +269,20 @@ mod tests {
         assert_eq!(world.places.open(), 0);
         let taken = heard(deaf).await;
         assert!(taken.starts_with("HTTP/1.1 200") && taken.len() <= 512, "{}", taken.len());
+    }
+
+    #[tokio::test]
+    async fn who_finds_no_place_is_told_so_however_many_silent_ones_find_none() {
+        let world = World::new(Waits::USUAL);
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(world.say("GET").await);
+        }
+        for _ in 0..2 * HEARD_OUT {
+            held.push(world.say("").await);
+        }
+        let told = heard(world.say("").await).await;
+        assert!(told.starts_with("HTTP/1.1 503") && told.contains("\"crowded\""), "{told}");
     }
 
     #[tokio::test]

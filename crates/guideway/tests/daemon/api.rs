@@ -194,7 +194,10 @@ fn who_opens_too_many_connections_is_turned_away_and_nobody_else() {
     assert_eq!((turned_away.status, &turned_away.body["type"]), (503, &json!("crowded")));
     assert!(metrics().contains("guideway_api_connections_refused_total{door=\"readers\"} 1\n"));
     said(&daemon, "is turned away: 96 are open");
-    drop(held);
+    let silent: Vec<UnixStream> = (0..20).map(|_| UnixStream::connect(&readers).unwrap()).collect();
+    let told = bed.start_command_at("api-read.sock", "status").finish(LONG).unwrap();
+    assert!(told.stderr.contains("too many connections are open, of all"), "{}", told.stderr);
+    drop((held, silent));
     let answered = || ask(&readers, "GET", "/v1/status", &[], "").status == 200;
     wait::until_true(LONG, "a free place", answered).unwrap();
     assert!(end(daemon).status.success());

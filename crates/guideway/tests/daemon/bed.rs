@@ -149,7 +149,12 @@ impl Bed {
 
     /// Starts a command that asks the daemon.
     pub(crate) fn start_command(&self, line: &str) -> Process {
-        let socket = self.path("api.sock").display().to_string();
+        self.start_command_at("api.sock", line)
+    }
+
+    /// Starts one that asks it at that socket.
+    pub(crate) fn start_command_at(&self, socket: &str, line: &str) -> Process {
+        let socket = self.path(socket).display().to_string();
         let words = line.split(' ').map(str::to_owned).chain(["--socket".into(), socket]);
         let program = Program::new(env!("CARGO_BIN_EXE_guideway")).args(words);
         program.start(&self.network.client.namespace).unwrap()
