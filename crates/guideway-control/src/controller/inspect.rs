@@ -6,6 +6,7 @@ use guideway_forward::record::flow::Class;
 use guideway_forward::record::{NO_BACKEND, ServiceId};
 
 use super::Controller;
+use super::by_id::ById;
 use super::service::Held;
 use super::tick::for_each_flow;
 use crate::engine::Engine;
@@ -81,10 +82,10 @@ impl<E: Engine> Controller<E> {
     /// How many remembered flows of each of these services are live. Reads the whole flow table, if there is any of them.
     pub fn live_flows<'a>(&self, services: impl IntoIterator<Item = &'a str>) -> BTreeMap<&'a str, u32> {
         let known = services.into_iter().filter_map(|name| Some((self.services.get(name)?.id, (name, 0))));
-        let mut flows: HashMap<ServiceId, (&str, u32)> = known.collect();
+        let mut flows: ById<(&str, u32)> = known.collect();
         if !flows.is_empty() {
             for_each_flow(&self.engine, |flow| {
-                if let Some((_, live)) = flows.get_mut(&flow.service).filter(|_| flow.is_live()) {
+                if let Some((_, live)) = flows.get_mut(flow.service).filter(|_| flow.is_live()) {
                     *live += 1;
                 }
             });

@@ -9,6 +9,7 @@
 
 mod adopt;
 mod apply;
+mod by_id;
 mod change;
 mod commit;
 mod drift;

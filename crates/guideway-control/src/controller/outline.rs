@@ -6,6 +6,7 @@ use guideway_soft::Count;
 use std::sync::Arc;
 
 use super::Controller;
+use super::by_id::ById;
 use super::service::{Churn, Held};
 use super::tick::for_each_flow;
 use crate::engine::Engine;
@@ -75,12 +76,9 @@ impl<E: Engine> Controller<E> {
 
 /// How many flows are remembered of those services. Reads the whole flow table.
 pub fn remembered_flows(engine: &impl Engine, services: impl IntoIterator<Item = ServiceId>) -> u64 {
-    let mut known = vec![false; usize::from(u16::MAX) + 1];
-    for id in services {
-        known[usize::from(id.0)] = true;
-    }
+    let known: ById<()> = services.into_iter().map(|id| (id, ())).collect();
     let mut many = 0;
-    for_each_flow(engine, |flow| many += u64::from(flow.remembered && known[usize::from(flow.service.0)]));
+    for_each_flow(engine, |flow| many += u64::from(flow.remembered && known.has(flow.service)));
     many
 }
 

@@ -11,12 +11,13 @@ use super::tests::{of, service};
 use super::{ChangeError, Controller};
 use crate::engine::{Capacity, Engine, EngineError, Repaired};
 
-/// Memory that refuses while it is told to, and has room for a few places to listen.
+/// Memory that refuses while it is told to, has room for a few places to listen, and counts how often its flows are read.
 struct Stubborn {
     memory: Memory,
     refuses: Cell<bool>,
     /// Whether it reaches no more slots.
     is_short: Cell<bool>,
+    readings: Cell<u32>,
 }
 
 impl Engine for Stubborn {
@@ -48,6 +49,7 @@ impl Engine for Stubborn {
     }
 
     fn flows(&self) -> &[Bucket] {
+        self.readings.set(self.readings.get() + 1);
         self.memory.flows()
     }
 
@@ -91,7 +93,8 @@ fn controller() -> Controller<Stubborn> {
     let limits =
         Limits { services: 4, backends: 64, slots: 4_096, flows: 256, fragments: 64, ..Limits::default() };
     let memory = Memory::new(limits, [1, 2]);
-    let engine = Stubborn { memory, refuses: Cell::new(false), is_short: Cell::new(false) };
+    let (refuses, is_short, readings) = Default::default();
+    let engine = Stubborn { memory, refuses, is_short, readings };
     let mut controller = Controller::new(engine);
     controller.add_service(service(of(1..4), 251), Health::Up).unwrap();
     controller
@@ -217,4 +220,24 @@ fn tables_whose_slots_cannot_be_reached_are_refused_and_their_room_is_free_again
     controller.engine.is_short.set(false);
     controller.add_service(other, Health::Up).unwrap();
     controller.resize("web", TableSizeSpec::Slots(509), 9).unwrap();
+}
+
+#[test]
+fn the_flow_table_is_read_as_often_for_services_that_are_removed_together_as_for_one() {
+    let readings = |many: u8| {
+        let mut controller = controller();
+        for number in 0..many {
+            let mut other = service(of(1..3), 251);
+            other.name = format!("other{number}");
+            other.listen[0].port = std::num::NonZeroU16::new(8_000 + u16::from(number));
+            controller.add_service(other, Health::Up).unwrap();
+            controller.remove_service(&format!("other{number}")).unwrap();
+        }
+        controller.engine.readings.set(0);
+        controller.engine.memory.set_now_seconds(1);
+        controller.tick();
+        assert!(controller.retired.is_empty());
+        controller.engine.readings.get()
+    };
+    assert_eq!(readings(3), readings(1));
 }

@@ -1,12 +1,13 @@
 //! What time brings: graces end, slots settle, prior tables are given up, indices come free.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use guideway_forward::record::flow::{Class, RESET_SECONDS};
 use guideway_forward::record::fragment::FRAGMENT_SECONDS;
 use guideway_forward::record::{Backend, NO_BACKEND, ServiceId, Slot};
 
+use super::by_id::ById;
 use super::member::Member;
 use super::service::Held;
 use super::spec::{Health, ServiceSpec};
@@ -57,12 +58,22 @@ impl Flow {
     }
 }
 
-/// Where the remembered flows are, and which backends any entry names.
-#[derive(Default)]
+/// What the flow table says of a service that awaits something of its flows.
 struct Census {
-    flows: HashMap<ServiceId, HashSet<(u32, u16)>>,
-    named: HashSet<(ServiceId, u16)>,
-    swept: u32,
+    /// The slots of which a flow is on another backend than their owner.
+    elsewhere: HashSet<u32>,
+    /// Which backends any entry names, by their local indices.
+    named: Vec<bool>,
+}
+
+impl Census {
+    fn of(held: &Held) -> Self {
+        Self { elsewhere: HashSet::new(), named: vec![false; held.members.len()] }
+    }
+
+    fn names(&self, local: usize) -> bool {
+        self.named.get(local).is_some_and(|named| *named)
+    }
 }
 
 impl<E: Engine> Controller<E> {
@@ -80,16 +91,17 @@ impl<E: Engine> Controller<E> {
             self.services.rest();
             return ticked;
         }
-        let census = sweep(&self.engine);
-        ticked.swept = census.swept;
+        let awaiting = self.services.awake().filter(|held| held.awaits_flows(now));
+        let (censuses, swept) = sweep(&self.engine, awaiting);
+        ticked.swept = swept;
         let mut resizes = Vec::new();
         let mut republish = self.unpublished;
         self.services.for_each_awake(|held| {
-            let flows = census.flows.get(&held.id);
+            let Some(census) = censuses.get(held.id) else { return };
             if let Some((since, region)) = held.prior.as_ref().map(|prior| (prior.since, prior.region))
                 && now.saturating_sub(since) > held.settles_after()
             {
-                give_up_prior(&self.engine, held, flows, now);
+                give_up_prior(&self.engine, held, census, now);
                 ticked.priors_dropped += 1;
                 let epoch = self.engine.begin_grace();
                 self.retired.push(Retired { epoch, slots: Some(region), places: None, id: None });
@@ -98,9 +110,9 @@ impl<E: Engine> Controller<E> {
                 resizes.push(held.spec.clone());
             }
             if held.prior.is_none() {
-                ticked.settled += settle(&self.engine, held, flows, now);
+                ticked.settled += settle(&self.engine, held, census, now);
             }
-            let freed = free_members(&self.engine, held, &census.named, now);
+            let freed = free_members(&self.engine, held, census, now);
             republish |= freed > 0;
             ticked.freed += freed;
         });
@@ -132,11 +144,15 @@ impl<E: Engine> Controller<E> {
     /// Frees memory whose grace period is over.
     fn reclaim(&mut self) {
         self.narrow();
-        let (over, waiting) = std::mem::take(&mut self.retired)
+        let (over, waiting): (Vec<Retired>, _) = std::mem::take(&mut self.retired)
             .into_iter()
             .partition(|retired| self.engine.grace_is_over(retired.epoch));
         self.retired = waiting;
-        for retired in Vec::into_iter(over) {
+        let gone: ById<()> = over.iter().filter_map(|retired| Some((retired.id?, ()))).collect();
+        if !gone.is_empty() {
+            forget_services(&self.engine, |id| gone.has(id));
+        }
+        for retired in over {
             if let Some(region) = retired.slots {
                 self.slots.give_back(region);
             }
@@ -149,7 +165,6 @@ impl<E: Engine> Controller<E> {
                 self.places.give_back(region);
             }
             if let Some(id) = retired.id {
-                forget_services(&self.engine, |other| other == id);
                 self.free_ids.insert(id.0);
             }
         }
@@ -218,19 +233,24 @@ fn visit(engine: &impl Engine, mut visit: impl FnMut(&Flow, &dyn Fn() -> bool)) 
     }
 }
 
-/// Forgets flows that are long silent, and takes stock of the others.
-fn sweep(engine: &impl Engine) -> Census {
-    let mut census = Census::default();
+/// Forgets flows that are long silent, and how many; takes stock of the others of those services.
+fn sweep<'a>(engine: &impl Engine, services: impl Iterator<Item = &'a Held>) -> (ById<Census>, u32) {
+    let mut censuses: ById<_> = services.map(|held| (held.id, (held, Census::of(held)))).collect();
+    let mut swept = 0;
     visit(engine, |flow, forget| {
-        if flow.remembered {
-            census.flows.entry(flow.service).or_default().insert((flow.slot, flow.backend));
-        } else if forget() {
-            census.swept += 1;
+        if !flow.remembered && forget() {
+            swept += 1;
             return;
         }
-        census.named.insert((flow.service, flow.backend));
+        let Some((held, census)) = censuses.get_mut(flow.service) else { return };
+        if flow.remembered && held.slot(flow.slot).current() != flow.backend {
+            census.elsewhere.insert(flow.slot);
+        }
+        if let Some(named) = census.named.get_mut(usize::from(flow.backend)) {
+            *named = true;
+        }
     });
-    census
+    (censuses.map(|(_, census)| census), swept)
 }
 
 /// Forgets the flows of those services.
@@ -262,21 +282,15 @@ fn end_grace(engine: &impl Engine, held: &mut Held, now: u32) {
 }
 
 /// Settles the slots of which no remembered flow is elsewhere and none can be, unseen.
-fn settle(engine: &impl Engine, held: &mut Held, flows: Option<&HashSet<(u32, u16)>>, now: u32) -> u32 {
+fn settle(engine: &impl Engine, held: &mut Held, census: &Census, now: u32) -> u32 {
     let wait = held.settles_after();
     if !held.unsettled.may_be_older(wait, now) {
         return 0;
     }
-    let elsewhere: HashSet<u32> = flows
-        .into_iter()
-        .flatten()
-        .filter(|&&(slot, backend)| held.slot(slot).current() != backend)
-        .map(|&(slot, _)| slot)
-        .collect();
     let due: Vec<u32> = held
         .unsettled
         .iter()
-        .filter(|&(slot, changed)| now.saturating_sub(changed) > wait && !elsewhere.contains(&slot))
+        .filter(|&(slot, changed)| now.saturating_sub(changed) > wait && !census.elsewhere.contains(&slot))
         .map(|(slot, _)| slot)
         .collect();
     for &slot in &due {
@@ -289,10 +303,10 @@ fn settle(engine: &impl Engine, held: &mut Held, flows: Option<&HashSet<(u32, u1
 
 /// By now every live flow has been seen under the present table, so it is remembered with its slot there. Slots with
 /// flows elsewhere become unsettled ones, and the prior table is of no more use.
-fn give_up_prior(engine: &impl Engine, held: &mut Held, flows: Option<&HashSet<(u32, u16)>>, now: u32) {
-    for &(slot, backend) in flows.into_iter().flatten() {
+fn give_up_prior(engine: &impl Engine, held: &mut Held, census: &Census, now: u32) {
+    for &slot in &census.elsewhere {
         let word = held.slot(slot);
-        if slot < held.table.len && word.current() != backend && word.is_settled() {
+        if slot < held.table.len && word.is_settled() {
             let other = if word.current() == NO_BACKEND { 0 } else { NO_BACKEND };
             held.set_slot(engine, slot, word.change_owner(other).change_owner(word.current()).end_grace());
             held.unsettled.insert(slot, held.table.len, now);
@@ -305,7 +319,7 @@ fn give_up_prior(engine: &impl Engine, held: &mut Held, flows: Option<&HashSet<(
 }
 
 /// Frees the indices of backends that left and that nothing names any more.
-fn free_members(engine: &impl Engine, held: &mut Held, named: &HashSet<(ServiceId, u16)>, now: u32) -> u32 {
+fn free_members(engine: &impl Engine, held: &mut Held, census: &Census, now: u32) -> u32 {
     let quiet_for = held.settles_after().max(FRAGMENT_SECONDS + MARGIN_SECONDS);
     let long_gone: Vec<u16> = held
         .members
@@ -314,7 +328,7 @@ fn free_members(engine: &impl Engine, held: &mut Held, named: &HashSet<(ServiceI
         .filter(|(local, member)| {
             // The fragment cache, and clients of QUIC, name a backend for so long after its last packet.
             let is_gone = |member: &Member| member.removed.is_some() && member.is_quiet_for(quiet_for, now);
-            member.as_ref().is_some_and(is_gone) && !named.contains(&(held.id, *local as u16))
+            member.as_ref().is_some_and(is_gone) && !census.names(*local)
         })
         .map(|(local, _)| local as u16)
         .collect();
