@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs the tests of the kernel programs on Debian's 6.1 kernel, in an emulated machine without network.
 #
-# Needs Debian with: apt-get install qemu-system-x86 cpio busybox-static
-# The kernel comes by `apt-get download`; it is not installed. Takes about seven minutes: every instruction is emulated,
+# Needs Debian with: apt-get install qemu-system-x86 cpio busybox-static ethtool
+# The kernel comes by `apt-get download`; it is not installed. Takes about four minutes: every instruction is emulated,
 # so that it runs inside virtual machines, too, whose own virtualisation is often incomplete.
 set -eu
 
@@ -22,17 +22,24 @@ rm -f "$work/root/tests"/*
 cargo test --package guideway-xdp --tests --no-run --message-format=json |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | while read -r test; do
     case $(basename "$test") in
-        kernel-*|publish-*|attach-*) cp "$test" "$work/root/tests/" ;;
+        kernel-*|publish-*|attach-*|end_cases-*|end_live-*|peer-*) cp "$test" "$work/root/tests/" ;;
     esac
 done
-for test in "$work/root/tests"/*; do
+ethtool=$(command -v ethtool || echo /usr/sbin/ethtool)
+for test in "$work/root/tests"/* "$ethtool"; do
     ldd "$test" | sed -n 's/[^/]*\(\/[^ ]*\).*/\1/p'
 done | sort -u | while read -r library; do
     mkdir -p "$work/root$(dirname "$library")"
     cp -L "$library" "$work/root$library"
 done
 cp /bin/busybox "$work/root/bin/busybox"
-find "$modules" -name 'veth.ko*' -exec cp {} "$work/root/" \;
+cp "$ethtool" "$work/root/bin/ethtool"
+# In the order in which they need each other.
+wanted="veth llc stp bridge sch_ingress cls_bpf"
+echo "$wanted" > "$work/root/modules"
+for module in $wanted; do
+    find "$modules" -name "$module.ko" -exec cp {} "$work/root/" \;
+done
 
 cat > "$work/root/init" <<'INIT'
 #!/bin/busybox sh
@@ -44,7 +51,9 @@ mount -t devtmpfs dev /dev
 mount -t tmpfs tmp /tmp
 mount -t bpf bpf /sys/fs/bpf
 echo 1 > /proc/sys/net/core/bpf_jit_enable
-[ -e /veth.ko ] && insmod /veth.ko
+for module in $(cat /modules); do
+    [ -e "/$module.ko" ] && insmod "/$module.ko"
+done
 ip link set dev lo up
 echo "kernel: $(uname -r)"
 result=passed

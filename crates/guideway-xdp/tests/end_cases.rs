@@ -5,7 +5,7 @@ mod end_frames;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use end_frames::{Host, OWN, TUNNELS, VIPS, outer_end, plain, wrapped};
+use end_frames::{Host, OWN, TUNNELS, VIPS, at_tc, outer_end, plain, wrapped};
 use etherparse::PacketBuilder;
 use guideway_forward::tunnel_end::{Clamped, EndOutcome, EndSettings, Fate, clamp};
 use guideway_testbed::privilege;
@@ -117,6 +117,7 @@ fn every_frame_comes_out_as_in_memory() {
         for which in [Which::Xdp, Which::Tc] {
             // The kernel makes no such packet for TC.
             let (drop, pass) = if which == Which::Xdp { (XDP_DROP, XDP_PASS) } else { (TC_SHOT, TC_NEXT) };
+            let outcome = if which == Which::Xdp { outcome } else { at_tc(&frame, (outcome, &bytes)) };
             let before = programs.count(outcome).unwrap().packets;
             let (action, output) = match programs.run(which, &frame) {
                 Ok(ran) => ran,
@@ -179,8 +180,13 @@ fn tunnels_of_unknown_sources_pass_where_sources_are_told() {
                 assert_eq!(outcome, EndOutcome::Decapsulated);
                 for which in [Which::Xdp, Which::Tc] {
                     let before = programs.count(EndOutcome::UnknownSource).unwrap().packets;
-                    let output = programs.run(which, &frame).unwrap().1;
-                    assert_eq!(output, if taken { &bytes } else { &frame }[..], "{tunnel:?} {end} {which:?}");
+                    let (action, output) = programs.run(which, &frame).unwrap();
+                    if taken && which == Which::Tc && at_tc(&frame, (outcome, &bytes)) != outcome {
+                        assert_eq!(action, TC_SHOT, "{tunnel:?} {end}");
+                    } else {
+                        let expected = if taken { &bytes } else { &frame };
+                        assert_eq!(output, expected[..], "{tunnel:?} {end} {which:?}");
+                    }
                     let counted = programs.count(EndOutcome::UnknownSource).unwrap().packets - before;
                     assert_eq!(counted, u64::from(!taken));
                 }

@@ -17,6 +17,19 @@ pub const SOURCES: [&str; 2] = ["10.0.1.1", "fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:
 pub const CLIENT: [&str; 2] = ["198.51.100.7", "2001:db8:100::7"];
 pub const TUNNELS: [Tunnel; 4] = [Tunnel::Ipip, Tunnel::Gre, Tunnel::GueDirect, Tunnel::GueHeader];
 
+/// Whether this kernel takes outer headers of another family off at TC: Linux 6.3 and newer.
+pub fn crosses_families_at_tc() -> bool {
+    let release = nix::sys::utsname::uname().unwrap().release().to_string_lossy().into_owned();
+    let mut numbers = release.split('.').map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(3))
+}
+
+/// What becomes at TC of a frame of which user space makes this.
+pub fn at_tc(frame: &[u8], (outcome, inner): (EndOutcome, &[u8])) -> EndOutcome {
+    let crosses = outcome == EndOutcome::Decapsulated && frame[12..14] != inner[12..14];
+    if crosses && !crosses_families_at_tc() { EndOutcome::Immovable } else { outcome }
+}
+
 /// A host over plain memory.
 pub struct Host {
     pub settings: EndSettings,
