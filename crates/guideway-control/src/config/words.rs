@@ -218,9 +218,9 @@ words! {
 words! {
     /// How UDP flows are kept where a slot changes owner.
     UdpFlows, "UDP policy", {
-        /// For one idle time after the change, unknown flows count as old and stay with the old owner.
+        /// For one idle time after the change, unknown flows count as old and stay with the old owner: so do new ones until then.
         Grace = "grace",
-        /// Every flow is remembered always, for drains that are strict.
+        /// Every flow is remembered always, for drains that are strict, once an idle time of it has passed.
         Track = "track",
         /// Every flow follows the change at once.
         Rehash = "rehash",

@@ -179,7 +179,7 @@ impl<E: Engine> Controller<E> {
             all_down: spec.map_or(AllDown::default(), |spec| spec.all_down),
             backends: present.map(|member| member.spec.clone()).collect(),
         };
-        Ok(Held {
+        let mut held = Held {
             id,
             spec,
             members,
@@ -190,13 +190,17 @@ impl<E: Engine> Controller<E> {
             second: active.second(),
             prior,
             unsettled,
+            udp_tracked_since: None,
             generation: active.generation(),
             last_resort,
             resize_waits: false,
             resize_refused: None,
             churn: Churn::default(),
             counted: Counted::default(),
-        })
+        };
+        // Who asked for it before, and when, is not known.
+        held.note_udp_rule(now);
+        Ok(held)
     }
 
     /// Frees what a controller that was killed had taken or given up and not used or freed.

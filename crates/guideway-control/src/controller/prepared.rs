@@ -80,6 +80,7 @@ impl<E: Engine> Controller<E> {
             second: false,
             prior: None,
             unsettled: Unsettled::default(),
+            udp_tracked_since: None,
             generation: 1,
             last_resort: plan.last_resort,
             resize_waits: false,
@@ -87,6 +88,7 @@ impl<E: Engine> Controller<E> {
             churn: Churn::default(),
             counted: Counted::default(),
         };
+        held.note_udp_rule(self.engine.now_seconds());
         for (slot, &word) in held.words.iter().enumerate() {
             write(&self.engine, table, slot as u32, word);
         }
@@ -227,6 +229,7 @@ impl<E: Engine> Controller<E> {
             return change;
         };
         let (engine, now) = (&self.engine, self.engine.now_seconds());
+        let knows_udp_flows = held.knows_udp_flows(now);
         let moves;
         if let Some(table) = update.new_table {
             moves = update.shares.moves(held, &update.owners, update.seed);
@@ -240,7 +243,8 @@ impl<E: Engine> Controller<E> {
                     // No flow can be on a backend of a slot that had none.
                     held.set_slot(engine, slot, Slot::settled_on(owner));
                 } else {
-                    held.set_slot(engine, slot, before.change_owner(owner));
+                    let word = before.change_owner(owner);
+                    held.set_slot(engine, slot, if knows_udp_flows { word.end_grace() } else { word });
                     held.unsettled.insert(slot, held.table.len, now);
                 }
             }
@@ -251,6 +255,7 @@ impl<E: Engine> Controller<E> {
                 }
             }
         }
+        held.note_udp_rule(now);
         (change.moved, change.needless) = (moves.moved, moves.needless);
         held.churn.moved += u64::from(moves.moved);
         held.churn.needless += u64::from(moves.needless);

@@ -21,8 +21,8 @@ pub(super) fn flip(
         write(engine, table, slot as u32, word);
     }
     let before = std::mem::replace(&mut held.words, words);
-    held.prior =
-        Some(Prior { region: held.table, words: before, seed: held.seed, since: now, in_grace: true });
+    let in_grace = !held.knows_udp_flows(now);
+    held.prior = Some(Prior { region: held.table, words: before, seed: held.seed, since: now, in_grace });
     held.table = table;
     held.seed = seed;
     held.second = !held.second;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
-use guideway_forward::record::{Active, BackendState, NO_BACKEND, ServiceId, Slot};
+use guideway_forward::record::{Active, BackendState, NO_BACKEND, ServiceId, Slot, UdpRule};
 use guideway_hash::table::Slots;
 use guideway_hash::{FlowRule, Table};
 use guideway_soft::Count;
@@ -35,6 +35,8 @@ pub(crate) struct Held {
     pub(crate) prior: Option<Prior>,
     /// Unsettled slots of the active table, and when each changed owner last.
     pub(crate) unsettled: Unsettled,
+    /// Since when every UDP flow has been remembered, where the service asks for that.
+    pub(crate) udp_tracked_since: Option<u32>,
     pub(crate) generation: u32,
     pub(crate) last_resort: bool,
     /// The table differs from what `spec` wants; to be done when the prior table is given up.
@@ -178,6 +180,19 @@ impl Held {
         let tcp = if of(Protocol::Tcp) { self.spec.tcp_idle_seconds } else { 0 };
         let udp = if of(Protocol::Udp) { self.spec.udp_idle_seconds } else { 0 };
         tcp.max(udp)
+    }
+
+    /// Whether the flow table has every live UDP flow, so that one which it does not know is new.
+    pub(crate) fn knows_udp_flows(&self, now: u32) -> bool {
+        self.udp_tracked_since.is_some_and(|since| now.saturating_sub(since) > self.spec.udp_idle_seconds)
+    }
+
+    /// Remembers since when every UDP flow is remembered.
+    pub(crate) fn note_udp_rule(&mut self, now: u32) {
+        match self.spec.policy.udp() {
+            UdpRule::Track => _ = self.udp_tracked_since.get_or_insert(now),
+            _ => self.udp_tracked_since = None,
+        }
     }
 
     /// Whether this is the table that a resize waits for. What else changes meanwhile is done in the present one.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use guideway_forward::record::backend::NextHop;
 use guideway_forward::record::flow::Class;
-use guideway_forward::record::{BackendState, Info, Policy, Slot, Tag};
+use guideway_forward::record::{BackendState, Info, Policy, Slot, Tag, UdpRule};
 use guideway_soft::{Limits, Memory};
 use guideway_wire::{FlowHasher, FlowKey, HashKey, IpProtocol};
 
@@ -173,6 +173,40 @@ fn grace_ends_before_the_slot_settles() {
     pass_seconds(&mut controller, 1);
     assert!(words(&controller).iter().all(|slot| !slot.in_grace()));
     assert!(words(&controller).iter().any(|slot| !slot.is_settled()));
+}
+
+#[test]
+fn a_change_has_no_grace_once_every_udp_flow_has_been_remembered_for_an_idle_time() {
+    let mut controller = controller();
+    let tracked = |rule| ServiceSpec { policy: Policy::default().with_udp(rule), ..service(of(1..=4), 1009) };
+    controller.add_service(tracked(UdpRule::Track), Health::Unchecked).unwrap();
+    let any_grace = |controller: &Controller<Arc<Memory>>| {
+        let id = controller.service_id("web").unwrap();
+        words(controller).iter().any(|slot| slot.in_grace())
+            || controller.engine().service(id).unwrap().active().in_grace()
+    };
+    // Other balancers may have brought flows here that it has not seen yet.
+    pass_seconds(&mut controller, 30);
+    controller.set_admin("web", "be2", Admin::Draining).unwrap();
+    assert!(any_grace(&controller));
+    pass_seconds(&mut controller, 31);
+    controller.set_admin("web", "be3", Admin::Draining).unwrap();
+    assert!(!any_grace(&controller) && controller.status()[0].unsettled > 0);
+    pass_seconds(&mut controller, 301);
+    controller.resize("web", TableSizeSpec::Slots(1013), 8).unwrap();
+    assert!(!any_grace(&controller) && controller.status()[0].prior);
+    // Tracking that begins anew has to see an idle time first.
+    pass_seconds(&mut controller, 301);
+    let resized = |rule| ServiceSpec {
+        table: TableSpec { size: TableSizeSpec::Slots(1013), seed: 8, ..tracked(rule).table },
+        ..tracked(rule)
+    };
+    for rule in [UdpRule::Grace, UdpRule::Track] {
+        let changes = controller.apply([resized(rule)], |_, _| Health::Unchecked);
+        assert!(changes.iter().all(Result::is_ok));
+    }
+    controller.set_admin("web", "be1", Admin::Draining).unwrap();
+    assert!(any_grace(&controller));
 }
 
 #[test]

@@ -78,6 +78,10 @@ Exit codes:
   3  the daemon cannot be reached
   4  --timeout passed before that
 
+UDP has no packet that opens a flow: with `udp = \"grace\"`, the default, the
+backend still takes new flows of it for `idle_udp` (30 s), as those that are not
+known may be old; with `udp = \"track\"` it takes none.
+
 A daemon that ends while this waits is waited for as well, for a minute: the
 drain goes on over a restart. So it does where the backend is removed from the
 configuration meanwhile, until nothing is left of it.")]
