@@ -19,6 +19,12 @@ use crate::shell::{Reload, Shell};
 use crate::store::{LastGood, as_kept};
 use crate::trial::Trial;
 
+/// What comes back from a trial takes flows at once, by the verdicts of before; the API allows no longer trials.
+const LONGEST_TRIAL: Duration = Duration::from_secs(24 * 3_600);
+
+/// After a configuration that was to stay, so late at most: what somebody removed for longer may have been switched off since.
+const GOES_BACK_WITHIN: Duration = Duration::from_secs(10 * 60);
+
 /// When taking back a trial failed, it is tried again so much later.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
@@ -169,7 +175,9 @@ impl Shell<'_> {
     /// Goes back: from a trial to what was before it, otherwise to the configuration before this one.
     pub(crate) fn rollback(&mut self) -> Result<Applied, Refusal> {
         let Earlier { source, config, of_trial } = self.earlier()?;
-        let plan = plan(&self.core, &config, Instant::now());
+        let now = Instant::now();
+        let plan = plan(&self.core, &config, now);
+        self.core.board.recall(if of_trial { LONGEST_TRIAL } else { GOES_BACK_WITHIN }, now);
         self.take(source, config).map_err(Refusal::refused)?;
         self.forget_trial();
         let mut applied = Applied::new(plan);

@@ -19,6 +19,9 @@ use super::subjects::{FIRST_ROUNDS, Subject, SubjectId, Subjects};
 /// How much later than its time-out a round may be reported; then it counts as timed out.
 const REPORT_GRACE: Duration = Duration::from_millis(100);
 
+/// Verdicts on backends that are not wanted any more are kept for so long, in case their configuration comes back.
+const SET_ASIDE_FOR: Duration = Duration::from_secs(24 * 3_600);
+
 /// Every check and every verdict.
 #[derive(Debug)]
 pub struct Board {
@@ -38,6 +41,8 @@ pub struct Board {
     /// From before a restart; used up by the first [`Board::follow`].
     remembered: HashMap<Who, Saved>,
     away: Duration,
+    /// On backends that are not wanted any more, and since when.
+    set_aside: HashMap<Who, (Instant, Saved)>,
 }
 
 /// A verdict changed.
@@ -102,6 +107,7 @@ impl Board {
             tally: Tally::default(),
             remembered: HashMap::new(),
             away: Duration::ZERO,
+            set_aside: HashMap::new(),
         }
     }
 
@@ -125,10 +131,22 @@ impl Board {
             }
             self.follow_one(wanted, now);
         }
+        self.set_aside.retain(|_, (since, _)| *since + SET_ASIDE_FOR > now);
         for id in gone {
+            if let Some(subject) = self.subjects.of(id) {
+                self.set_aside.insert(Who::clone(&subject.who), (now, saved(subject, now)));
+            }
             self.forget(id);
         }
         self.remembered = HashMap::new();
+    }
+
+    /// Has the next [`follow`](Self::follow) take the verdicts that there were on backends which were wanted within this time and
+    /// are not now, as a restart does: a configuration that is taken back comes back with them.
+    pub fn recall(&mut self, within: Duration, now: Instant) {
+        let lately = self.set_aside.drain().filter(|(_, (since, _))| *since + within >= now);
+        self.remembered = lately.map(|(who, (since, saved))| (who, saved.aged(now - since))).collect();
+        self.away = Duration::ZERO;
     }
 
     fn knows(&self, who: &Who, address: IpAddr) -> bool {
@@ -350,13 +368,7 @@ impl Board {
 
     /// What a restart must not forget.
     pub fn snapshot(&self, now: Instant) -> Snapshot {
-        let backends = self.subjects.iter().map(|subject| {
-            let who = &subject.who;
-            let ramp = subject.ramp.map(|(ramp, _)| ramp.elapsed(now));
-            let age = now.saturating_duration_since(subject.since);
-            Saved::new(who, subject.address, subject.machine, age, ramp, subject.because.clone())
-        });
-        Snapshot::new(backends.collect())
+        Snapshot::new(self.subjects.iter().map(|subject| saved(subject, now)).collect())
     }
 
     fn begin(&mut self, id: StreamId, now: Instant) -> Option<Round> {
@@ -534,6 +546,12 @@ fn step(
         finding: finding.clone(),
         flapping: subject.machine.is_flapping(),
     })
+}
+
+fn saved(subject: &Subject, now: Instant) -> Saved {
+    let ramp = subject.ramp.map(|(ramp, _)| ramp.elapsed(now));
+    let age = now.saturating_duration_since(subject.since);
+    Saved::new(&subject.who, subject.address, subject.machine, age, ramp, subject.because.clone())
 }
 
 fn set_ramp(ramps: &mut Ramps, id: SubjectId, subject: &mut Subject, ramp: Option<Ramp>, now: Instant) {

@@ -61,6 +61,14 @@ impl Saved {
         }
     }
 
+    /// The same when so much more time is over.
+    pub(crate) fn aged(mut self, by: Duration) -> Self {
+        let by = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        self.age_ms = self.age_ms.saturating_add(by);
+        self.ramp_ms = self.ramp_ms.map(|ramp| ramp.saturating_add(by));
+        self
+    }
+
     pub(crate) fn who(&self) -> Who {
         Who { service: self.service.clone(), backend: self.backend.clone() }
     }

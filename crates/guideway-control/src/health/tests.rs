@@ -184,6 +184,30 @@ fn a_new_backend_is_judged_within_seconds_however_seldom_it_is_checked_and_then_
 }
 
 #[test]
+fn what_is_taken_back_comes_back_with_its_verdicts_and_what_is_added_anew_does_not() {
+    let both = format!("{}{TCP}{}{TCP}", service("web", 80), service("other", 81));
+    let (both, one) = (config_of(&both), config(TCP));
+    let mut world = World::of(&both);
+    world.replies(|round, _| Some(if round.check.address == address(2) { refused() } else { passed() }));
+    world.pass(10 * SECOND);
+    let verdicts = |world: &World| [1, 2].map(|n| world.verdict("other", &format!("be{n}")));
+    let minute = 60 * SECOND;
+    for (within, there) in [(Some(minute), true), (None, false), (Some(minute / 4), false)] {
+        let then = [Verdict::Up, Verdict::NeverPassed];
+        assert_eq!(verdicts(&world), then);
+        let since = world.status("other", "be1").since;
+        world.reload(&one);
+        world.pass(minute / 2);
+        within.into_iter().for_each(|within| world.board.recall(within, world.now));
+        world.reload(&both);
+        assert_eq!(verdicts(&world), if there { then } else { [Verdict::NeverPassed; 2] });
+        // Milliseconds are kept.
+        assert_eq!(world.status("other", "be1").since < since + SECOND, there);
+        world.pass(10 * SECOND);
+    }
+}
+
+#[test]
 fn a_vip_that_is_gone_from_a_backend_takes_it_down_in_time_and_the_reason_tells_the_ways_apart() {
     let mut world = World::of(&config(TCP));
     world.pass(60 * SECOND);

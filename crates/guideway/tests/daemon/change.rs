@@ -2,12 +2,14 @@
 
 use std::fs;
 
+use guideway_testbed::backend::HTTP_PORT;
 use guideway_testbed::process::Process;
 use guideway_testbed::{privilege, wait};
 use serde_json::Value;
 
-use crate::api::command;
+use crate::api::{command, get};
 use crate::bed::{Bed, Engine, LONG, backends, config, end, said, times_said};
+use crate::pool;
 
 #[test]
 fn a_configuration_is_planned_tried_taken_back_and_applied() {
@@ -69,6 +71,29 @@ fn a_configuration_is_planned_tried_taken_back_and_applied() {
     assert!(back.status.success(), "{}", back.stderr);
     assert_eq!(fs::read_to_string(bed.path("guideway.toml")).unwrap(), three);
     wait::until_true(LONG, "three backends once more", || bed.answers(20).len() == 3).unwrap();
+    assert!(end(daemon).status.success());
+}
+
+#[test]
+fn a_service_that_a_trial_removed_takes_flows_as_soon_as_it_comes_back() {
+    if !pool::granted(Engine::Soft) {
+        return;
+    }
+    let bed = Bed::new("trial-service", Engine::Soft);
+    let file = pool::config("", HTTP_PORT, 1, &backends(3, |_| ""));
+    bed.configure(&file);
+    let daemon = pool::run(&bed);
+    let stays = |service: &&str| !service.contains("name = \"echo\"");
+    let without: Vec<&str> = file.split("[[service]]").filter(stays).collect();
+    let other = bed.path("without-echo.toml");
+    fs::write(&other, without.join("[[service]]")).unwrap();
+    pool::told(&bed, &format!("apply --confirm-within 1h {}", other.display()));
+    pool::told(&bed, "rollback");
+    let events = get(&bed, "/v1/events");
+    let of_echo = events.as_array().unwrap().iter().filter(|event| event["service"] == "echo");
+    let last = of_echo.filter(|event| event["kind"] == "commit").next_back().unwrap();
+    let text = last["text"].as_str().unwrap();
+    assert!(text.starts_with("generation 1: 3 backends take new flows"), "{text}");
     assert!(end(daemon).status.success());
 }
 
