@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::commit::Batch;
 use super::living::Living;
 use super::names::Names;
 use super::prepared::Prepared;
@@ -20,19 +21,22 @@ impl<E: Engine> Controller<E> {
         specs: impl IntoIterator<Item = ServiceSpec>,
         health: impl Fn(&str, &BackendSpec) -> Health,
     ) -> Vec<Result<ServiceChange, ChangeError>> {
+        let specs: Vec<ServiceSpec> = specs.into_iter().collect();
+        let mut batch = Batch { given_up: self.given_up(&specs), ..Batch::default() };
         let mut changes = Vec::new();
         let (mut prepared, mut names) = (Vec::new(), HashSet::new());
-        let mut living = Living::default();
         for spec in specs {
             if !names.insert(spec.name.clone()) {
                 // The same service again: its first change is to be done before the second is planned.
-                changes.extend(self.conclude(std::mem::take(&mut prepared)));
+                let steps = self.respect(&batch.given_up, std::mem::take(&mut prepared));
+                changes.extend(self.conclude(steps));
                 names = HashSet::from([spec.name.clone()]);
-                living = Living::default();
+                batch.living = Living::default();
             }
-            prepared.push(self.prepare_one(spec, &health, &living));
+            prepared.push(self.prepare_one(spec, &health, &batch));
         }
-        changes.extend(self.conclude(prepared));
+        let steps = self.respect(&batch.given_up, prepared);
+        changes.extend(self.conclude(steps));
         changes
     }
 
@@ -40,7 +44,7 @@ impl<E: Engine> Controller<E> {
         &mut self,
         spec: ServiceSpec,
         health: impl Fn(&str, &BackendSpec) -> Health,
-        living: &Living,
+        batch: &Batch,
     ) -> Result<Prepared, ChangeError> {
         let name = spec.name.clone();
         let health = |backend: &BackendSpec| health(&name, backend);
@@ -48,7 +52,7 @@ impl<E: Engine> Controller<E> {
         let before = self.exchange_health(&name, |identity| {
             names.find(identity).map(|place| health(&spec.backends[place]))
         });
-        self.prepare(spec, health, Removal::Drain, before, living)
+        self.prepare(spec, health, Removal::Drain, before, batch)
     }
 
     /// Sets the health of those wanted backends for which there is one; returns what it was.

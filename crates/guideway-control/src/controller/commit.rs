@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use guideway_forward::record::{BackendState, NO_BACKEND};
 
+use super::handover::GivenUp;
 use super::living::Living;
 use super::member::Member;
 use super::names::{self, Names};
@@ -74,6 +75,13 @@ impl<'a> Wanted<'a> {
     }
 }
 
+/// What changes that are made together have in common.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) living: Living,
+    pub(super) given_up: GivenUp,
+}
+
 impl<E: Engine> Controller<E> {
     /// Makes `spec` what the forwarder holds, and tells it where the service listens.
     pub(super) fn commit(
@@ -93,7 +101,7 @@ impl<E: Engine> Controller<E> {
         removal: Removal,
         health_before: HashMap<Arc<str>, Health>,
     ) -> Result<ServiceChange, ChangeError> {
-        let prepared = self.prepare(spec, health_of_new, removal, health_before, &Living::default())?;
+        let prepared = self.prepare(spec, health_of_new, removal, health_before, &Batch::default())?;
         match self.publish() {
             Ok(()) => Ok(self.finish(prepared)),
             Err(source) => Err(self.abandon(prepared, source)),
@@ -122,13 +130,13 @@ impl<E: Engine> Controller<E> {
         health_of_new: impl Fn(&BackendSpec) -> Health,
         removal: Removal,
         health_before: HashMap<Arc<str>, Health>,
-        living: &Living,
+        batch: &Batch,
     ) -> Result<Prepared, ChangeError> {
         let name = spec.name.clone();
-        let attempt = self.check(&spec).and_then(|()| {
+        let attempt = self.check(&spec, &batch.given_up).and_then(|()| {
             let plan = self.plan(&spec, &health_of_new, removal)?;
             match self.services.contains_key(&spec.name) {
-                true => self.prepare_update(spec, plan, &health_before, living),
+                true => self.prepare_update(spec, plan, &health_before, &batch.living),
                 false => self.prepare_new(spec, plan),
             }
         });
@@ -144,16 +152,23 @@ impl<E: Engine> Controller<E> {
         }
     }
 
-    pub(super) fn check(&self, spec: &ServiceSpec) -> Result<(), ChangeError> {
+    pub(super) fn check_backends(&self, spec: &ServiceSpec) -> Result<(), ChangeError> {
         let held = self.services.get(&spec.name);
-        if let Some(twice) = names::twice(&spec.backends, held.map_or(&[], |held| &held.spec.backends)) {
-            return Err(ChangeError::DuplicateBackend {
+        match names::twice(&spec.backends, held.map_or(&[], |held| &held.spec.backends)) {
+            Some(twice) => Err(ChangeError::DuplicateBackend {
                 service: spec.name.clone(),
                 backend: twice.identity.to_string(),
-            });
+            }),
+            None => Ok(()),
         }
+    }
+
+    fn check(&self, spec: &ServiceSpec, given_up: &GivenUp) -> Result<(), ChangeError> {
+        self.check_backends(spec)?;
+        let held = self.services.get(&spec.name);
         for listen in &spec.listen {
-            if let Some(other) = self.listening.get(listen).filter(|other| **other != spec.name) {
+            let is_taken = |other: &&String| **other != spec.name && !given_up.has(listen, other);
+            if let Some(other) = self.listening.get(listen).filter(is_taken) {
                 return Err(ChangeError::ListensTwice {
                     service: spec.name.clone(),
                     listen: listen.to_string(),

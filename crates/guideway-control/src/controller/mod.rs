@@ -14,6 +14,7 @@ mod change;
 mod commit;
 mod drift;
 pub mod from_config;
+mod handover;
 mod inspect;
 mod living;
 mod member;
@@ -56,7 +57,7 @@ pub use table::TableError;
 pub use tick::Ticked;
 
 use crate::engine::Engine;
-use living::Living;
+use commit::Batch;
 use region::{Region, Regions};
 use service::Held;
 use services::Services;
@@ -156,11 +157,11 @@ impl<E: Engine> Controller<E> {
         specs: impl IntoIterator<Item = ServiceSpec>,
         health: Health,
     ) -> Result<Vec<ServiceChange>, ChangeError> {
-        let (mut prepared, living) = (Vec::new(), Living::default());
+        let (mut prepared, batch) = (Vec::new(), Batch::default());
         for spec in specs {
             let step = match self.services.contains_key(&spec.name) {
                 true => Err(ChangeError::DuplicateService { service: spec.name }),
-                false => self.prepare(spec, |_| health, Removal::Drain, HashMap::new(), &living),
+                false => self.prepare(spec, |_| health, Removal::Drain, HashMap::new(), &batch),
             };
             let refused = step.is_err();
             prepared.push(step);

@@ -28,6 +28,13 @@ pub(super) struct Prepared {
     kind: Kind,
 }
 
+impl Prepared {
+    /// The service's name.
+    pub(super) fn service(&self) -> &str {
+        &self.change.service
+    }
+}
+
 enum Kind {
     /// A service that no packet can find yet; its table is filled.
     New,
@@ -273,6 +280,11 @@ impl<E: Engine> Controller<E> {
 
     /// Everything as it was before the change was prepared; the error that says so.
     pub(super) fn abandon(&mut self, prepared: Prepared, source: EngineError) -> ChangeError {
+        ChangeError::Forwarder { service: self.take_back(prepared), source }
+    }
+
+    /// Everything as it was before the change was prepared; whose it was.
+    pub(super) fn take_back(&mut self, prepared: Prepared) -> String {
         let name = prepared.change.service;
         match prepared.kind {
             Kind::New => {
@@ -320,13 +332,16 @@ impl<E: Engine> Controller<E> {
             }
         }
         self.tell_settings();
-        ChangeError::Forwarder { service: name, source }
+        name
     }
 
     /// Takes note that a service listens elsewhere from now on.
     pub(super) fn relisten(&mut self, service: &str, before: &[Listen], after: &[Listen]) {
         for left in before {
-            self.listening.remove(left);
+            // Another may have it by now.
+            if self.listening.get(left).is_some_and(|has| has == service) {
+                self.listening.remove(left);
+            }
         }
         self.listening.extend(after.iter().map(|listen| (*listen, service.to_owned())));
     }

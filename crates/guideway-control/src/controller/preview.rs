@@ -11,13 +11,14 @@ impl<E: Engine> Controller<E> {
     /// new have `health_of_new`; the others have the health that they have.
     ///
     /// # Errors
-    /// [`ChangeError`], as the change itself would give it; of memory only what no change could ever have is told.
+    /// [`ChangeError`], as the change itself would give it; of memory only what no change could ever have is told. Where it listens
+    /// is not looked at: what another service has there now it may give up in the same configuration.
     pub fn preview(
         &self,
         spec: &ServiceSpec,
         health_of_new: impl Fn(&BackendSpec) -> Health,
     ) -> Result<ServiceChange, ChangeError> {
-        self.check(spec)?;
+        self.check_backends(spec)?;
         let plan = self.plan(spec, &health_of_new, Removal::Drain)?;
         let cut = self.to_be_cut(&spec.name, &plan, &Living::default());
         let held = self.services.get(&spec.name);

@@ -176,6 +176,48 @@ fn grace_ends_before_the_slot_settles() {
 }
 
 #[test]
+fn services_of_one_configuration_exchange_where_they_listen_or_stay_where_they_are() {
+    let mut controller = controller();
+    let at = |name: &str, port, backends| {
+        let vip = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
+        let listen = vec![Listen::on(vip, NonZeroU16::new(port).unwrap(), Protocol::Tcp)];
+        ServiceSpec { name: name.into(), listen, ..service(backends, 251) }
+    };
+    let places = |controller: &Controller<Arc<Memory>>| {
+        let mut places: Vec<(u16, String)> = controller
+            .listening
+            .iter()
+            .map(|(listen, service)| (listen.port.unwrap().get(), service.clone()))
+            .collect();
+        places.sort_unstable();
+        let of_services = controller.services.values().map(|held| held.spec.listen.len()).sum::<usize>();
+        assert_eq!(places.len(), of_services, "each place has one service");
+        places.into_iter().map(|(port, service)| format!("{port} {service}")).collect::<Vec<_>>().join(", ")
+    };
+    let apply = |controller: &mut Controller<Arc<Memory>>, specs: Vec<ServiceSpec>| -> Vec<String> {
+        let changes = controller.apply(specs, |_, _| Health::Unchecked);
+        changes
+            .into_iter()
+            .map(|change| change.map_or_else(|error| error.to_string(), |_| String::new()))
+            .collect()
+    };
+    for (name, port) in [("a", 80), ("b", 81), ("c", 82)] {
+        controller.add_service(at(name, port, of(1..3)), Health::Unchecked).unwrap();
+    }
+    let turned = vec![at("a", 81, of(1..3)), at("b", 82, of(1..3)), at("c", 80, of(1..3))];
+    assert_eq!(apply(&mut controller, turned), ["", "", ""]);
+    assert_eq!(places(&controller), "80 c, 81 a, 82 b");
+    // One that cannot change keeps its place, and so does who keeps waiting for it; a newcomer finds none.
+    let twice = of([1, 1]);
+    let stuck = vec![at("a", 80, of(1..3)), at("c", 83, twice), at("d", 81, of(1..3))];
+    let told = apply(&mut controller, stuck);
+    assert!(told[0].contains("where \"c\" listens already") && told[1].contains("be1"), "{told:?}");
+    assert!(told[2].contains("where \"a\" listens already"), "{told:?}");
+    assert_eq!(places(&controller), "80 c, 81 a, 82 b");
+    assert!(controller.service_id("d").is_none());
+}
+
+#[test]
 fn a_change_has_no_grace_once_every_udp_flow_has_been_remembered_for_an_idle_time() {
     let mut controller = controller();
     let tracked = |rule| ServiceSpec { policy: Policy::default().with_udp(rule), ..service(of(1..=4), 1009) };

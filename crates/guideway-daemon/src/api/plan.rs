@@ -74,6 +74,12 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
             service.settings.push("health: the checks change".to_owned());
             service.notes.extend(before_and_after.1.and_then(|service| kept_until_it_fails(service)));
         }
+        let is_checked = before_and_after.1.is_some_and(|service| service.health.is_some());
+        if is_checked && !service.backends_added.is_empty() && !(health_differs() && known.is_some()) {
+            service
+                .notes
+                .push("backends that are new take flows once they have passed their checks".to_owned());
+        }
         let border = before_and_after.1.and_then(|service| service.size_border());
         service.notes.extend(border.map(|border| border.to_string()));
         // A place that another service gives up first is free by then, which a preview cannot know.

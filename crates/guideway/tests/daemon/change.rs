@@ -75,6 +75,33 @@ fn a_configuration_is_planned_tried_taken_back_and_applied() {
 }
 
 #[test]
+fn a_renamed_service_is_planned_as_it_is_applied_and_its_new_backends_wait_for_their_checks() {
+    if !pool::granted(Engine::Soft) {
+        return;
+    }
+    let bed = Bed::new("renamed", Engine::Soft);
+    let file = pool::config("", HTTP_PORT, 1, &backends(3, |_| ""));
+    bed.configure(&file);
+    let daemon = pool::run(&bed);
+    let other = bed.path("renamed.toml");
+    fs::write(&other, file.replace("name = \"echo\"", "name = \"repeat\"")).unwrap();
+    let plan = command(&bed, &format!("plan {}", other.display()));
+    assert_eq!(plan.status.code(), Some(1), "{}", plan.stderr);
+    for line in [
+        "remove echo",
+        "add repeat",
+        "note: service repeat: backends that are new take flows once they have passed",
+    ] {
+        assert!(plan.stdout.lines().any(|told| told.starts_with(line)), "no {line:?}: {}", plan.stdout);
+    }
+    assert!(!plan.stdout.contains("refused"), "{}", plan.stdout);
+    let applied = command(&bed, &format!("apply {}", other.display()));
+    assert!(applied.status.success() && !applied.stdout.contains("refused"), "{}", applied.stdout);
+    pool::eligible(&bed, 9);
+    assert!(end(daemon).status.success());
+}
+
+#[test]
 fn a_service_that_a_trial_removed_takes_flows_as_soon_as_it_comes_back() {
     if !pool::granted(Engine::Soft) {
         return;
@@ -90,8 +117,8 @@ fn a_service_that_a_trial_removed_takes_flows_as_soon_as_it_comes_back() {
     pool::told(&bed, &format!("apply --confirm-within 1h {}", other.display()));
     pool::told(&bed, "rollback");
     let events = get(&bed, "/v1/events");
-    let of_echo = events.as_array().unwrap().iter().filter(|event| event["service"] == "echo");
-    let last = of_echo.filter(|event| event["kind"] == "commit").next_back().unwrap();
+    let mut of_echo = events.as_array().unwrap().iter().filter(|event| event["service"] == "echo");
+    let last = of_echo.rfind(|event| event["kind"] == "commit").unwrap();
     let text = last["text"].as_str().unwrap();
     assert!(text.starts_with("generation 1: 3 backends take new flows"), "{text}");
     assert!(end(daemon).status.success());

@@ -221,7 +221,8 @@ fn show(plan: &Plan, screen: &mut Screen) -> Result<(), Failure> {
         }
         let ended = counted(service.flows_ended, "remembered flow ends", "remembered flows end");
         if service.action == "remove" {
-            writeln!(screen, "    {ended}")?;
+            // Those of slots that have settled are nowhere to be counted.
+            writeln!(screen, "    every flow to it ends, remembered or not: {ended}")?;
         } else {
             writeln!(
                 screen,
