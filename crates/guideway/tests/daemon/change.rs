@@ -75,6 +75,31 @@ fn a_configuration_is_planned_tried_taken_back_and_applied() {
 }
 
 #[test]
+fn who_takes_the_last_backend_out_is_told_so() {
+    if !privilege::granted() {
+        return;
+    }
+    let bed = Bed::new("the-last", Engine::Soft);
+    bed.configure(&config("200ms", &backends(2, |_| "")));
+    let daemon = bed.run();
+    said(&daemon, "2 backends take new flows");
+    let last = "warning: no backend of web takes new flows now";
+    for (line, is_told) in [
+        ("drain web be1", false),
+        ("drain web be2", true),
+        ("ready web be1", false),
+        ("weight web be1 0", true),
+        ("weight web be1 1", false),
+        ("maintenance web be1", true),
+    ] {
+        let done = command(&bed, line);
+        assert!(done.status.success(), "{line}: {}", done.stderr);
+        assert_eq!(done.stderr.contains(last), is_told, "{line}: {}", done.stderr);
+    }
+    assert!(end(daemon).status.success());
+}
+
+#[test]
 fn a_renamed_service_is_planned_as_it_is_applied_and_its_new_backends_wait_for_their_checks() {
     if !pool::granted(Engine::Soft) {
         return;

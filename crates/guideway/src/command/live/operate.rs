@@ -4,14 +4,14 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use guideway_control::counted;
-use guideway_daemon::model::{Backend, Drain, SetAdmin, SetWeight};
+use guideway_daemon::model::{Backend, Drain, Service, SetAdmin, SetWeight};
 use serde_json::{Value, json};
 
 use super::change::not_kept;
 use super::{legend, service};
 use crate::daemon_client::{DaemonArgs, segment};
 use crate::failure::{Failure, Outcome};
-use crate::screen::Screen;
+use crate::screen::{Screen, report};
 use crate::times;
 
 /// The pause between two looks at a drain.
@@ -124,6 +124,9 @@ pub(crate) fn maintenance(args: &Args, screen: &mut Screen) -> Result<Outcome, F
 pub(crate) fn weight(args: &WeightArgs, screen: &mut Screen) -> Result<Outcome, Failure> {
     let body = json!(SetWeight { weight: args.weight });
     let answer = args.daemon.change("PUT", &path(&args.which, "/weight"), Some(&body))?;
+    if args.weight == 0 {
+        note_the_last(&args.which, &args.daemon);
+    }
     show(&answer.value::<Value>()?, args.json, screen)
 }
 
@@ -140,6 +143,9 @@ fn path(which: &Which, rest: &str) -> String {
 fn set_admin(args: &Args, state: &str, screen: &mut Screen) -> Result<Outcome, Failure> {
     let body = json!(SetAdmin { state: state.to_owned(), deadline_seconds: None });
     let answer = args.daemon.change("PUT", &path(&args.which, "/admin"), Some(&body))?;
+    if state != "ready" {
+        note_the_last(&args.which, &args.daemon);
+    }
     show(&answer.value::<Value>()?, args.json, screen)
 }
 
@@ -149,6 +155,7 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
     let deadline_seconds = args.deadline.map(times::seconds);
     let body = json!(SetAdmin { state: "drain".to_owned(), deadline_seconds });
     let mut answer = daemon.change("PUT", &path(which, "/admin"), Some(&body))?.value::<Value>()?;
+    note_the_last(which, daemon);
     let since = Instant::now();
     let (mut told, mut away_since) = (None, None);
     loop {
@@ -200,6 +207,23 @@ pub(crate) fn drain(args: &DrainArgs, screen: &mut Screen) -> Result<Outcome, Fa
         }
     }
     show(&answer, *json, screen)
+}
+
+/// Says so where a change has left a service without a backend that takes new flows. The change is made, whatever becomes of this.
+fn note_the_last(Which { service, .. }: &Which, daemon: &DaemonArgs) {
+    let answer = daemon.get(&format!("/v1/services/{}", segment(service)));
+    let Ok(now) = answer.and_then(|answer| answer.value::<Service>()) else { return };
+    if now.eligible == 0 {
+        report(
+            "warning",
+            format_args!("no backend of {service} takes new flows now; its clients are refused or dropped"),
+        );
+    } else if now.last_resort {
+        report(
+            "warning",
+            format_args!("only backends whose checks fail are left in {service}, as a last resort"),
+        );
+    }
 }
 
 /// How a backend came out of the drain that is waited for, if it did. One that was removed drains on.
