@@ -6,7 +6,7 @@ use guideway_control::Engine;
 use guideway_control::trial::{Sample, Trial, trial};
 use guideway_forward::record::BackendState;
 use guideway_forward::{Event, Outcome, Verdict};
-use guideway_wire::{Tunnel, parse};
+use guideway_wire::{IpProtocol, Tunnel, parse};
 
 use super::model::{Explanation, Outer, Referee, Tried};
 use super::trace::protocol;
@@ -114,10 +114,15 @@ fn describe_backend(core: &Core, global: u32, trial: &Trial, tried: &mut Tried) 
     debug_assert_ne!(record.state(), BackendState::Free, "invariant violated: forwarded to nobody");
     let (mtu, packet_bytes) = fits(record);
     let mac = |bytes: [u8; 6]| bytes.map(|byte| format!("{byte:02x}")).join(":");
+    // As they stand in the frame: some bits may follow the flow.
+    let sent = parse(trial.frame.as_slice()).ok().map(|parsed| parsed.key);
+    let ports = sent.filter(|key| key.protocol == IpProtocol::UDP);
     tried.outer = Some(Outer {
         tunnel: tunnel_word(record.status().tunnel()).to_owned(),
-        source: outer_source(&trial.frame).unwrap_or_else(|| address(record.outer_source())),
+        source: sent.map_or_else(|| address(record.outer_source()), |key| IpAddr::from(key.src)),
         destination: address(record.address()),
+        source_port: ports.map(|key| key.src_port),
+        destination_port: ports.map(|key| key.dst_port),
         interface: record.interface(),
         interface_name: Some(core.link_name(record.interface())),
         mtu,
@@ -136,12 +141,6 @@ pub(super) fn tunnel_word(tunnel: Tunnel) -> &'static str {
         Tunnel::GueDirect => "gue",
         Tunnel::GueHeader => "gue-header",
     }
-}
-
-/// The outer source as it stands in the frame: some of its bits may follow the flow.
-fn outer_source(frame: &[u8]) -> Option<IpAddr> {
-    let parsed = parse(frame).ok()?;
-    Some(IpAddr::from(parsed.key.src))
 }
 
 /// What decided which backend.
@@ -190,7 +189,13 @@ fn steps(tried: &Tried) -> Vec<String> {
                 "to {backend}, which is {}, by {by}",
                 tried.backend_state.as_deref().unwrap_or("")
             ));
-            steps.push(format!("{} from {} to {}", outer.tunnel, outer.source, outer.destination));
+            let at = |address: IpAddr, port: Option<u16>| match port {
+                Some(port) => SocketAddr::new(address, port).to_string(),
+                None => address.to_string(),
+            };
+            let from = at(outer.source, outer.source_port);
+            let to = at(outer.destination, outer.destination_port);
+            steps.push(format!("{} from {from} to {to}", outer.tunnel));
             let mac = outer.next_hop_mac.as_deref().unwrap_or("nobody");
             let by = outer.interface_name.as_deref().unwrap_or("an interface without a name");
             steps.push(format!("to {mac} by {by}"));
@@ -231,5 +236,40 @@ fn referee(balancer: &guideway_xdp::Balancer, frame: &[u8], trial: &Trial) -> Re
             Referee { agrees: Some(agrees), said: format!("{:?}, {} bytes", run.action, run.frame.len()) }
         }
         Err(error) => Referee { agrees: None, said: error.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use guideway_forward::record::NextHop;
+
+    use super::*;
+    use crate::in_process::{self, CONFIG};
+
+    #[test]
+    fn the_ports_of_gue_are_told_where_its_source_follows_the_flow() {
+        let tunnelled = |encapsulation: &str, port: u16| {
+            let line = format!("name = \"web\"\nencapsulation = \"{encapsulation}\"");
+            let mut core =
+                in_process::core(&CONFIG.replace("name = \"web\"", &line), Instant::now()).unwrap();
+            for backend in ["10.0.0.1", "10.0.0.2"] {
+                let next_hop = NextHop { interface: 1, neighbour: [2; 6], own_mac: [4; 6], link_mtu: None };
+                core.controller.set_next_hop(backend.parse().unwrap(), next_hop);
+            }
+            let from = SocketAddr::from(([198, 51, 100, 7], port));
+            let told = explain(&core, from, SocketAddr::from(([192, 0, 2, 10], 80)), true, false).unwrap();
+            let first = told.packets.into_iter().next().unwrap();
+            (first.outer.unwrap(), first.steps.join("; "))
+        };
+        let (outer, steps) = tunnelled("gue", 40_000);
+        assert_eq!(outer.destination_port, Some(6080));
+        let port = outer.source_port.unwrap();
+        assert!(port >= 0x8000 && steps.contains(&format!("gue from 10.0.1.1:{port} to ")), "{steps}");
+        assert!((40_001..40_010).any(|other| tunnelled("gue", other).0.source_port != Some(port)));
+        let (outer, steps) = tunnelled("ipip", 40_000);
+        assert_eq!((outer.source_port, outer.destination_port), (None, None));
+        assert!(steps.contains("ipip from 10.0.1.1 to 10.0.0."), "{steps}");
     }
 }

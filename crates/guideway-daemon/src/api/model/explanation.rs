@@ -90,6 +90,12 @@ pub struct Outer {
     pub source: IpAddr,
     /// The outer destination address.
     pub destination: IpAddr,
+    /// GUE: the outer UDP source port, which follows the flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_port: Option<u16>,
+    /// GUE: the outer UDP destination port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination_port: Option<u16>,
     /// The index of the interface that it leaves by.
     pub interface: u32,
     /// Its name.
