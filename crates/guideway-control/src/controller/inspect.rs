@@ -49,6 +49,13 @@ pub struct SlotView {
 }
 
 impl<E: Engine> Controller<E> {
+    /// Whether this service, or any, has a backend of that name, those included that left and may still have flows.
+    pub fn has_backend(&self, service: Option<&str>, backend: &str) -> bool {
+        let of = |held: &Held| held.members.iter().flatten().any(|member| *member.spec.identity == *backend);
+        let mut services = self.services.values();
+        services.any(|held| service.is_none_or(|service| held.spec.name == service) && of(held))
+    }
+
     /// How many flows are remembered of this service and backend, or of all, those that open or close included, and the
     /// first `limit` of them. Reads the whole flow table.
     pub fn flows(&self, service: Option<&str>, backend: Option<&str>, limit: usize) -> (u64, Vec<FlowView>) {

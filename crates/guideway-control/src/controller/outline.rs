@@ -24,6 +24,8 @@ pub struct Outline {
     pub unsettled: u32,
     /// Whether backends are in use although every check fails.
     pub last_resort: bool,
+    /// Whether a new size or seed waits for its turn.
+    pub resize_waits: bool,
     /// What changes have moved.
     pub churn: Churn,
     /// Its backends, those that drain after their removal included.
@@ -103,6 +105,7 @@ impl Held {
             generation: self.generation,
             unsettled: self.unsettled.len(),
             last_resort: self.last_resort,
+            resize_waits: self.resize_waits,
             churn: self.churn,
             backends: members.collect(),
         }

@@ -216,6 +216,13 @@ fn flows(core: &Core, _: Instant, asked: Asked<Nothing, WhichFlows>) -> Answer<F
     let limit = rows(limit)?;
     match service.as_deref() {
         Some(service) if core.controller.service_id(service).is_none() => Err(no_service(core, service)),
+        service
+            if backend.as_deref().is_some_and(|backend| !core.controller.has_backend(service, backend)) =>
+        {
+            let whose =
+                service.map_or_else(|| "no service has".to_owned(), |name| format!("{name:?} does not have"));
+            Err(Refusal::not_found(format!("{whose} a backend {:?}", backend.unwrap_or_default())))
+        }
         service => Ok(view::flows(core, service, backend.as_deref(), limit)),
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use guideway_control::Engine;
 use guideway_control::config;
 use guideway_control::controller::{BackendStatus, Outline, ServiceStatus, remembered_flows};
+use guideway_control::counted;
 use guideway_control::drain::{DrainKey, Phase};
 use guideway_control::health::{self, Verdict, Who};
 use guideway_control::overrides::{AdminState, Override};
@@ -64,7 +65,7 @@ pub(crate) fn status(core: &Core) -> Status {
         page: core.about.address.map(|address| page::url(&LAB, address)),
         console: core.about.address.map(|address| page::url(&CONSOLE, address)),
         drift: drift(core),
-        notes: asides(core, flow_table).into_iter().chain(faults.iter().cloned()).collect(),
+        notes: asides(core, flow_table, &services).into_iter().chain(faults.iter().cloned()).collect(),
         faults,
     }
 }
@@ -183,7 +184,7 @@ const OVERRIDES: usize = 100;
 const NAMED: usize = 5;
 
 /// What is no fault, and good to know.
-fn asides(core: &Core, flow_table: FlowTable) -> Vec<String> {
+fn asides(core: &Core, flow_table: FlowTable, services: &[Outline]) -> Vec<String> {
     let fell_back = fell_back_text(&core.about.interfaces);
     let renamed = core.renamed_texts().map(|(_, text)| text);
     let crowded = core.crowding.aside(flow_table.entries, flow_table.capacity);
@@ -192,7 +193,22 @@ fn asides(core: &Core, flow_table: FlowTable) -> Vec<String> {
         .chain(core.narrow_links())
         .chain(core.routed_texts())
         .chain(crowded);
-    fell_back.into_iter().chain(others).chain(core.unheard_checks()).collect()
+    fell_back.into_iter().chain(others).chain(core.unheard_checks()).chain(resizes_wait(services)).collect()
+}
+
+/// Which services still have another table than the configuration says: one line for all of them.
+fn resizes_wait(services: &[Outline]) -> Option<String> {
+    let waiting: Vec<&str> =
+        services.iter().filter(|service| service.resize_waits).map(|service| service.name.as_str()).collect();
+    let first = waiting.first()?;
+    let more = match waiting.len() {
+        1 => String::new(),
+        many => format!(" and {}", counted((many - 1) as u64, "other", "others")),
+    };
+    Some(format!(
+        "{first}{more}: a new table size or seed waits until older flows have settled, and the digest is another than that of \
+         balancers that have it; `guideway service {first}` tells how long"
+    ))
 }
 
 /// Which interfaces run in another mode than native, where that was wanted: one line for all of them.
@@ -552,6 +568,7 @@ fn seconds(time: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use guideway_control::controller::spec::TableSizeSpec;
     use guideway_control::health::{Fault, Passed};
 
     use super::*;
@@ -576,6 +593,19 @@ mod tests {
         assert_eq!(status(&core).faults, [never, fails]);
         in_process::check(&mut core, &mut now, 3 * second, &passed);
         assert_eq!(status(&core).faults, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_resize_that_waits_is_told_with_the_service() {
+        let now = Instant::now();
+        let mut core = in_process::core(CONFIG, now).unwrap();
+        assert!(status(&core).notes.iter().all(|note| !note.contains("waits")));
+        for size in [1_009, 2_003] {
+            core.controller.resize("web", TableSizeSpec::Slots(size), 7).unwrap();
+        }
+        let notes = status(&core).notes;
+        let waits = "web: a new table size or seed waits until older flows have settled";
+        assert!(notes.iter().any(|note| note.starts_with(waits)), "{notes:?}");
     }
 
     #[test]

@@ -107,6 +107,7 @@ fn changes_need_a_condition_and_a_way_in_that_may_change() {
         (ask(&socket, "GET", "/v1/flows?limit=many", &[], ""), 400, "bad-request"),
         (ask(&socket, "GET", "/v1/flows?lmit=3", &[], ""), 400, "bad-request"),
         (ask(&socket, "GET", "/v1/flows?limit=10001", &[], ""), 400, "out-of-range"),
+        (ask(&socket, "GET", "/v1/flows?backend=nobody", &[], ""), 404, "not-found"),
         (ask(&socket, "POST", "/v1/apply", &[("If-Match", "*")], "[[service]]\n"), 422, "bad-config"),
         (ask(&socket, "POST", "/v1/apply", &[("If-Match", "*")], ""), 422, "bad-body"),
         (ask(&socket, "POST", "/v1/plan", &[], "[[service]]\n"), 422, "bad-config"),
