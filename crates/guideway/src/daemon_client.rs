@@ -26,9 +26,17 @@ const ANY: Option<(&str, &str)> = Some(("If-Match", "*"));
 /// Where the daemon is, for every command that asks it.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct DaemonArgs {
-    /// The daemon's socket
-    #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET, env = "GUIDEWAY_SOCKET")]
+    /// The daemon's socket; GUIDEWAY_SOCKET names another default
+    #[arg(long, value_name = "PATH", default_value_os_t = default_socket())]
     pub(crate) socket: PathBuf,
+}
+
+/// Not by clap's own means: what the environment gives would count as given, and stand in every usage line.
+fn default_socket() -> PathBuf {
+    std::env::var_os("GUIDEWAY_SOCKET")
+        .filter(|path| !path.is_empty())
+        .unwrap_or_else(|| DEFAULT_SOCKET.into())
+        .into()
 }
 
 /// The body of an answer.

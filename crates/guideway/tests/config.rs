@@ -71,6 +71,24 @@ fn a_service_where_one_backend_more_changes_the_size_of_auto_is_noted() {
 }
 
 #[test]
+fn a_service_that_nobody_serves_is_noted() {
+    let (before, _) = GOOD.split_once("backend = [").unwrap();
+    for (name, backends, told) in [
+        ("empty", "", "it has no backends; its clients get what `no_backend = \"reject\"` says"),
+        (
+            "idle",
+            "{ name = \"be1\", address = \"10.0.0.1\", weight = 0 }",
+            "none of its backends may take new flows",
+        ),
+    ] {
+        let file = written(&format!("{name}.toml"), format!("{before}backend = [{backends}]\n"));
+        let run = guideway(&format!("check {file}"));
+        assert_eq!(run.code, 0);
+        assert!(run.err.contains(&format!("note: service web: {told}")), "{}", run.err);
+    }
+}
+
+#[test]
 fn all_mistakes_are_shown_at_once_with_place_and_remedy() {
     let file = written("bad.toml", BAD);
     let run = guideway(&format!("check {file}"));

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use guideway_control::config::{self, events};
+use guideway_control::config::{self, BackendState, events};
 use guideway_control::counted;
 use serde_json::json;
 
@@ -65,25 +65,20 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
                 Ok(config) => config,
                 Err(error) => return unreadable(&error, screen),
             };
-            if config.services.is_empty() {
-                crate::screen::report(
-                    "warning",
-                    format!("{}: no service: nothing would be forwarded", source.name()),
-                );
-            }
-            let borders = config
+            let notes = config
                 .services
                 .iter()
-                .filter_map(|service| Some((&service.name, service.size_border()?.to_string())));
-            let unchecked = config.services.iter().filter(|service| service.health.is_none());
-            let unchecked = unchecked.map(|service| (&service.name, UNCHECKED.to_owned()));
-            let notes = borders.chain(unchecked);
+                .flat_map(|service| remarks(service).into_iter().map(|remark| (&service.name, remark)));
+            let empty = config.services.is_empty().then_some("no service: nothing would be forwarded");
             if args.json {
-                let notes: Vec<_> = notes
-                    .map(|(service, message)| json!({ "service": service, "message": message }))
-                    .collect();
+                let empty = empty.map(|message| json!({ "message": message }));
+                let notes = notes.map(|(service, message)| json!({ "service": service, "message": message }));
+                let notes: Vec<_> = empty.into_iter().chain(notes).collect();
                 screen.json(&json!({ "ok": true, "problems": [], "notes": notes }))?;
             } else {
+                if let Some(message) = empty {
+                    crate::screen::report("warning", format!("{}: {message}", source.name()));
+                }
                 for note in told_once(notes.map(|(service, message)| (service.clone(), message))) {
                     crate::screen::report("note", note);
                 }
@@ -107,6 +102,24 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
             Ok(Outcome::Differs)
         }
     }
+}
+
+/// What is to be known of a service that has no mistake.
+fn remarks(service: &config::Service) -> Vec<String> {
+    let takes = |backend: &config::Backend| backend.state == BackendState::Active && backend.weight > 0;
+    let idle = match service.backends.as_slice() {
+        [] => Some("it has no backends"),
+        some if !some.iter().any(takes) => {
+            Some("none of its backends may take new flows: each has weight 0 or is not active")
+        }
+        _ => None,
+    };
+    let idle = idle.map(|why| {
+        format!("{why}; its clients get what `no_backend = \"{}\"` says", service.no_backend)
+    });
+    let unchecked = (service.health.is_none() && !service.backends.is_empty()).then(|| UNCHECKED.to_owned());
+    let border = service.size_border().map(|border| border.to_string());
+    [idle, border, unchecked].into_iter().flatten().collect()
 }
 
 /// What is to be known of a service without `[service.health]` and `[defaults.health]`.

@@ -36,39 +36,84 @@ fn write_pages(command: &clap::Command, directory: &Path) -> io::Result<()> {
     for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
         write_pages(command, directory)?;
     }
+    let usage = command.clone().render_usage().to_string();
     let page = clap_mangen::Man::new(command.clone()).source(concat!("guideway ", env!("CARGO_PKG_VERSION")));
     let mut text = Vec::new();
     page.render(&mut text)?;
-    fs::write(directory.join(page.get_filename()), with_sections(&String::from_utf8_lossy(&text)))
+    let text = with_usage(&String::from_utf8_lossy(&text), usage.trim_start_matches("Usage: "));
+    fs::write(directory.join(page.get_filename()), with_sections(&text))
+}
+
+/// Has the synopsis be the usage line that people know from `--help`: the generator's leaves out what values options take.
+fn with_usage(page: &str, usage: &str) -> String {
+    let mut text = String::new();
+    let mut in_synopsis = false;
+    for line in page.lines() {
+        if line.starts_with(".SH") {
+            in_synopsis = line == ".SH SYNOPSIS";
+            text += &format!("{line}\n");
+            if in_synopsis {
+                text += &format!("{}\n", usage.replace('-', "\\-"));
+            }
+        } else if !in_synopsis {
+            text += &format!("{line}\n");
+        }
+    }
+    text
 }
 
 /// Gives what follows the options the sections of man-pages(7): the generator puts all of it into one.
 fn with_sections(page: &str) -> String {
     let Some((before, extra)) = page.split_once(EXTRA) else { return page.to_owned() };
     let mut text = before.to_owned();
-    let mut under_heading = false;
-    let mut lines = extra.lines();
-    for line in lines.by_ref() {
-        if line.starts_with(".SH") {
-            text += &format!("{line}\n");
-            break;
-        }
-        let heading = line.strip_suffix(':').filter(|heading| !heading.starts_with([' ', '.']));
-        match heading {
-            Some("Example" | "Examples") => text += ".SH EXAMPLES\n",
-            Some(heading) if heading.starts_with("Exit codes") => {
-                text += ".SH \"EXIT STATUS\"\n";
-                if let Some(when) = heading.strip_prefix("Exit codes ") {
-                    text += &format!("Those {when}:\n");
-                }
+    let (extra, after) = match extra.split_once("\n.SH") {
+        Some((extra, after)) => (extra, format!(".SH{after}")),
+        None => (extra, String::new()),
+    };
+    let mut in_notes = false;
+    for paragraph in extra.split("\n\n") {
+        let (first, list) = paragraph.split_once('\n').unwrap_or((paragraph, ""));
+        match first.strip_suffix(':').filter(|heading| !heading.starts_with([' ', '.'])) {
+            Some("Example" | "Examples") => text += &format!(".SH EXAMPLES\n.nf\n{}\n.fi\n", list.trim_end()),
+            Some(heading) => {
+                text += &match heading.strip_prefix("Exit codes") {
+                    Some("") => ".SH \"EXIT STATUS\"\n".to_owned(),
+                    Some(when) => format!(".SH \"EXIT STATUS\"\nThose{when}:\n"),
+                    None => format!(".SH \"{}\"\n", heading.to_uppercase()),
+                };
+                text += &tagged(list);
             }
-            Some(heading) => text += &format!(".SH \"{}\"\n", heading.to_uppercase()),
-            None if under_heading || line.is_empty() => text += &format!("{line}\n"),
-            None => text += &format!(".SH NOTES\n{line}\n"),
+            None if in_notes => {
+                text += &format!(".PP\n{}\n", paragraph.trim_end());
+                continue;
+            }
+            None => {
+                text += &format!(".SH NOTES\n{}\n", paragraph.trim_end());
+                in_notes = true;
+                continue;
+            }
         }
-        under_heading |= !line.is_empty();
+        in_notes = false;
     }
-    lines.for_each(|line| text += &format!("{line}\n"));
+    text + &after
+}
+
+/// The terms of a list and what they stand for, as a tagged list that is filled to the width of the reader.
+fn tagged(list: &str) -> String {
+    let mut text = String::new();
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let first = list.lines().map(indent).find(|&indent| indent > 0).unwrap_or(0);
+    for line in list.lines() {
+        if indent(line) > first {
+            text += &format!("{}\n", line.trim());
+            continue;
+        }
+        let (term, meaning) = line.trim().split_once("  ").unwrap_or((line.trim(), ""));
+        text += &format!(".TP\n\\fB{term}\\fR\n");
+        if !meaning.is_empty() {
+            text += &format!("{}\n", meaning.trim());
+        }
+    }
     text
 }
 
@@ -80,17 +125,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_codes_and_examples_have_their_own_sections() {
-        let page = ".SH OPTIONS\nx\n.SH EXTRA\nSome words:\n\nA word.\n\nExit codes with \\-\\-wait:\n  0  ok\n\nExample:\n  guideway\n.SH VERSION\nv1\n";
-        let sections = with_sections(page);
-        let headings: Vec<&str> = sections.lines().filter(|line| line.starts_with(".SH")).collect();
-        assert_eq!(
-            headings,
-            [".SH OPTIONS", ".SH \"SOME WORDS\"", ".SH \"EXIT STATUS\"", ".SH EXAMPLES", ".SH VERSION"]
-        );
-        assert!(sections.contains("Those with \\-\\-wait:\n  0  ok"), "{sections}");
-        assert!(
-            with_sections(".SH EXTRA\nA word.\nExample:\n").starts_with(".SH NOTES\nA word.\n.SH EXAMPLES")
-        );
+    fn what_follows_the_options_has_sections_of_its_own() {
+        let page = [
+            ".SH OPTIONS\nx",
+            ".SH EXTRA\nSome words.\n\nA word.",
+            "Exit codes with \\-\\-wait:\n  0  it is\n     so\n  1  it is not",
+            "Signals:\n  SIGHUP, SIGUSR2\n      ends",
+            "Example:\n  guideway\n.SH VERSION\nv1\n",
+        ];
+        let expected = [
+            ".SH OPTIONS\nx\n.SH NOTES\nSome words.\n.PP\nA word.",
+            ".SH \"EXIT STATUS\"\nThose with \\-\\-wait:",
+            ".TP\n\\fB0\\fR\nit is\nso\n.TP\n\\fB1\\fR\nit is not",
+            ".SH \"SIGNALS\"\n.TP\n\\fBSIGHUP, SIGUSR2\\fR\nends",
+            ".SH EXAMPLES\n.nf\n  guideway\n.fi\n.SH VERSION\nv1\n",
+        ];
+        let page = page.join("\n\n").replacen("x\n\n.SH", "x\n.SH", 1);
+        assert_eq!(with_sections(&page), expected.join("\n"));
+    }
+
+    #[test]
+    fn the_synopsis_is_the_usage_line() {
+        let page = ".SH NAME\nx\n.SH SYNOPSIS\n\\fBx\\fR [\\fB\\-\\-a\\fR]\n.SH DESCRIPTION\n";
+        let expected = ".SH NAME\nx\n.SH SYNOPSIS\nx [\\-\\-a <FILE>]\n.SH DESCRIPTION\n";
+        assert_eq!(with_usage(page, "x [--a <FILE>]"), expected);
     }
 }

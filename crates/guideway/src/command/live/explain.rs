@@ -60,6 +60,9 @@ pub(crate) fn run(args: &Args, screen: &mut Screen) -> Result<Outcome, Failure> 
         Protocol::Tcp => "tcp",
         Protocol::Udp => "udp",
     };
+    if args.source.is_ipv4() != args.destination.is_ipv4() {
+        return Err(Failure::usage("a flow has one family: SRC and DST have to be both IPv4 or both IPv6"));
+    }
     let [source, destination] = [args.source, args.destination].map(|place| segment(&place.to_string()));
     let path = format!("/v1/explain?source={source}&destination={destination}&protocol={protocol}");
     let answer = if args.no_referee { args.daemon.get(&path)? } else { args.daemon.post(&path, &[])? };

@@ -190,6 +190,8 @@ fn as_json(now: &Look, before: &Look) -> Value {
             "name": backend.name,
             "address": backend.address,
             "state": backend.state,
+            "removed": backend.removed,
+            "health": backend.health.as_ref().map(|health| &health.verdict),
             "share": backend.share,
             "packets_per_second": packets,
             "bits_per_second": bits,
@@ -202,6 +204,7 @@ fn as_json(now: &Look, before: &Look) -> Value {
         json!({
             "name": service.name,
             "eligible": service.eligible,
+            "last_resort": service.last_resort,
             "packets_per_second": packets,
             "bits_per_second": bits,
             "packets_total": service.packets_total,
@@ -211,6 +214,7 @@ fn as_json(now: &Look, before: &Look) -> Value {
     };
     let totals = totals(now, before).map(|(what, rate)| (format!("{what}_per_second"), rate));
     json!({
+        "faults": now.status.faults,
         "seconds": now.at.saturating_duration_since(before.at).as_secs_f64(),
         "packets": totals.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         "services": now.services.iter().map(service).collect::<Vec<_>>(),
