@@ -81,7 +81,14 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     let loaded = Loaded::load(&options.engine, &interfaces, limits::of(&config), &mut patience)?;
     let (plane, taken_over) = (loaded.plane().clone(), loaded.taken_over);
     let controller = if taken_over {
-        Controller::adopt_with(plane, &known(&config, last_good.as_ref()), &drains)?
+        let before = last_good.as_ref().map(services_of).unwrap_or_default();
+        let mut known = from_config::services(&config);
+        known.extend_from_slice(&before);
+        let mut controller = Controller::adopt_with(plane, &known, &drains)?;
+        let age = last_good.as_ref().and_then(|last| SystemTime::now().duration_since(last.taken_at()).ok());
+        let seconds = age.unwrap_or_default().as_secs().try_into().unwrap_or(u32::MAX);
+        controller.note_configured_for(&before, seconds);
+        controller
     } else {
         Controller::new(plane)
     };
@@ -210,11 +217,10 @@ fn told_set_aside(store: &mut Store, journal: &mut Journal) -> Vec<String> {
 const DIRECT_PROBES: &str =
     "checks ask the backends' own addresses and not through the tunnel, whatever `via` says";
 
-/// The services that an earlier daemon can have put into the forwarder: those of this configuration and of the one that
-/// was taken last, with the names of their backends.
-fn known(config: &Config, last_good: Option<&LastGood>) -> Vec<ServiceSpec> {
-    let before = last_good.and_then(|before| config::parse(&before.source()).ok());
-    std::iter::once(config).chain(before.as_ref()).flat_map(from_config::services).collect()
+/// The services of the configuration that was taken last, with the names of their backends: what an earlier daemon can have put
+/// into the forwarder, beside those of this configuration.
+fn services_of(last_good: &LastGood) -> Vec<ServiceSpec> {
+    config::parse(&last_good.source()).map(|config| from_config::services(&config)).unwrap_or_default()
 }
 
 /// The configuration of the file, or where that is bad the one that was taken last and why.

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU16;
 
 use guideway_forward::record::backend::NextHop;
-use guideway_forward::record::{Backend, BackendState, ServiceId, Slot};
+use guideway_forward::record::{Backend, BackendState, ServiceId, Slot, UdpRule};
 use guideway_soft::{Binding, QuicBinding};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
@@ -79,6 +79,23 @@ impl<E: Engine> Controller<E> {
         // What else the forwarder is told may be another now.
         controller.unpublished = true;
         Ok(controller)
+    }
+
+    /// These services have been configured as they are for so many seconds: where UDP flows are all remembered, as the
+    /// forwarder has it too, they have been since then, and a drain need not be lenient for an idle time again.
+    pub fn note_configured_for<'a>(
+        &mut self,
+        services: impl IntoIterator<Item = &'a ServiceSpec>,
+        seconds: u32,
+    ) {
+        let since = self.engine.now_seconds().saturating_sub(seconds);
+        let tracked = services.into_iter().filter(|spec| spec.policy.udp() == UdpRule::Track);
+        for spec in tracked {
+            let held = self.services.get_mut(&spec.name);
+            if let Some(known) = held.and_then(|held| held.udp_tracked_since.as_mut()) {
+                *known = since.min(*known);
+            }
+        }
     }
 
     /// Where the frames to each backend go now.

@@ -114,9 +114,8 @@ fn remarks(service: &config::Service) -> Vec<String> {
         }
         _ => None,
     };
-    let idle = idle.map(|why| {
-        format!("{why}; its clients get what `no_backend = \"{}\"` says", service.no_backend)
-    });
+    let idle =
+        idle.map(|why| format!("{why}; its clients get what `no_backend = \"{}\"` says", service.no_backend));
     let unchecked = (service.health.is_none() && !service.backends.is_empty()).then(|| UNCHECKED.to_owned());
     let border = service.size_border().map(|border| border.to_string());
     [idle, border, unchecked].into_iter().flatten().collect()

@@ -1,7 +1,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use guideway_forward::record::Policy;
+use guideway_forward::record::{Policy, UdpRule};
 use guideway_soft::{Limits, Memory};
 use guideway_wire::Tunnel;
 use proptest::prelude::*;
@@ -65,6 +65,25 @@ fn words(memory: &Memory) -> Vec<u32> {
 fn a_forwarder_that_nobody_wrote_to_is_empty() {
     let controller = Controller::adopt(memory(), &[]).unwrap();
     assert_eq!(controller.service_names().count(), 0);
+}
+
+#[test]
+fn udp_flows_that_were_all_remembered_before_a_restart_are_known_after_it() {
+    let with = |rule| ServiceSpec { policy: Policy::default().with_udp(rule), ..service(0, 1..=4, 251) };
+    let grace_after = |earlier: UdpRule, configured_for: u32| {
+        let memory = memory();
+        let mut controller = Controller::new(Arc::clone(&memory));
+        controller.apply([with(UdpRule::Track)], |_, _| Health::Up);
+        pass(&mut controller, 60);
+        drop(controller);
+        let mut controller = Controller::adopt(memory, &[with(UdpRule::Track)]).unwrap();
+        controller.note_configured_for(&[with(earlier)], configured_for);
+        controller.set_admin("s0", "be2", Admin::Draining).unwrap();
+        controller.services["s0"].words.iter().any(|slot| slot.in_grace())
+    };
+    assert!(!grace_after(UdpRule::Track, 60));
+    assert!(grace_after(UdpRule::Track, 5));
+    assert!(grace_after(UdpRule::Grace, 60));
 }
 
 #[test]
