@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use guideway_forward::record::backend::NextHop;
 
-use crate::config::Config;
+use crate::config::{Config, Renames};
 use crate::controller::spec::{Admin, BackendSpec, Health, ServiceSpec};
 use crate::controller::{ChangeError, Controller, Remaining, ServiceChange, from_config};
 use crate::engine::Engine;
@@ -116,6 +116,37 @@ impl Desired {
                 board.presume_up(who, now);
             }
         }
+    }
+
+    /// Has services be called otherwise, here, in the forwarder and on the board. The next [`configure`](Self::configure) has to
+    /// come with the new names. Flows, verdicts, overrides and drains stay.
+    pub fn rename(
+        &mut self,
+        names: &Renames,
+        controller: &mut Controller<impl Engine>,
+        board: &mut Board,
+        now: Instant,
+    ) {
+        board.rename(names, now);
+        self.overrides.rename(names);
+        self.leaving.rename(names);
+        for (from, to) in names.iter() {
+            controller.rename_service(from, to);
+            self.first_verdicts.rename(from, to);
+            for marked in [&mut self.marked, &mut self.removed] {
+                if marked.remove(from) {
+                    marked.insert(to.to_owned());
+                }
+            }
+            if let Some(mut spec) = self.services.remove(from) {
+                spec.name = to.to_owned();
+                self.services.insert(to.to_owned(), spec);
+            }
+        }
+        let checks = std::mem::take(&mut self.checks).into_iter();
+        let renamed = |wanted: Wanted| Wanted { who: wanted.who.renamed(names), ..wanted };
+        self.checks = checks.map(|(wanted, admin)| (renamed(wanted), admin)).collect();
+        self.checks.sort_by(|(one, _), (other, _)| one.who.cmp(&other.who));
     }
 
     /// The backends that may have flows and that nothing checks: a check that comes later has to fail before they lose them.

@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use crate::config::Renames;
 use crate::controller::Remaining;
 
 pub use snapshot::Snapshot;
@@ -172,6 +173,17 @@ impl Drains {
         let cancelled = self.drains.remove(key);
         self.is_unsaved |= cancelled.is_some_and(|drain| !drain.phase.is_over());
         cancelled
+    }
+
+    /// Some services are called otherwise from now on.
+    pub fn rename(&mut self, names: &Renames) {
+        let drains = std::mem::take(&mut self.drains).into_iter();
+        let renamed = |key: DrainKey| match names.of(&key.service) {
+            Some(name) => DrainKey { service: name.to_owned(), ..key },
+            None => key,
+        };
+        self.drains = drains.map(|(key, drain)| (renamed(key), drain)).collect();
+        self.is_unsaved = true;
     }
 
     /// Forgets the drains of removed backends that are wanted again and are not among what remains: the next removal of

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::MAX_WEIGHT;
+use crate::config::{MAX_WEIGHT, Renames};
 use crate::controller::spec::{Admin, ServiceSpec};
 use crate::health::Who;
 use crate::state_file::State;
@@ -140,6 +140,12 @@ impl Overrides {
                 backend.weight = weight;
             }
         }
+    }
+
+    /// Some services are called otherwise from now on.
+    pub fn rename(&mut self, names: &Renames) {
+        let entries = std::mem::take(&mut self.backends).into_iter();
+        self.backends = entries.map(|(who, said)| (who.renamed(names), said)).collect();
     }
 
     /// Forgets those for backends that nobody has any more; returns whose they were.

@@ -40,6 +40,7 @@ impl Shell<'_> {
     /// Makes a configuration the one in force, all of it or nothing.
     fn take(&mut self, source: Source, config: Config) -> Result<(), Refused> {
         self.core.slack.note_text(source.text().len(), Instant::now());
+        self.note_names(&config);
         self.core.reconfigure(config, Instant::now())?;
         self.follower.follow(self.core.backends());
         self.core.note_sources(|source| is_local(source).ok());
@@ -51,6 +52,21 @@ impl Shell<'_> {
         self.core.about.config.source = self.source.name().to_owned();
         self.core.about.config.taken_at = stamp(now);
         Ok(())
+    }
+
+    /// Has a restart find what is remembered of services that this configuration has under other names.
+    fn note_names(&mut self, config: &Config) {
+        let renames = config::renamed(&self.core.config, config);
+        if renames.is_empty() {
+            return;
+        }
+        self.names.note(&renames);
+        if let Err(error) = self.store.write_names(&self.names) {
+            let text = format!(
+                "{error}; should the daemon be killed now, verdicts and overrides of renamed services are lost"
+            );
+            self.core.journal.note(Grade::Error, Kind::State, text);
+        }
     }
 
     /// What comes back when this is refused, or taken back: a second trial goes back to where the first began.

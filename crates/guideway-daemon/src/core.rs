@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use guideway_control::config::{Config, Encapsulation, HealthVia, OnExit};
+use guideway_control::config::{self, Config, Encapsulation, HealthVia, OnExit, Renames};
 use guideway_control::controller::{ChangeError, Controller};
 use guideway_control::desired::{Committed, Desired, Outcome};
 use guideway_control::drain::Drains;
@@ -325,20 +325,36 @@ impl Core {
     /// Replaces the configuration, all of it or nothing.
     pub(crate) fn reconfigure(&mut self, config: Config, now: Instant) -> Result<(), Refused> {
         self.accepts(&config)?;
+        let renames = config::renamed(&self.config, &config);
         let before = std::mem::replace(&mut self.config, config);
         self.changes += 1;
         let overrides = self.desired.overrides().clone();
+        self.rename(&renames, now);
         self.forget_cuts(&before, now);
         self.leave_next_hops_open();
         self.configure(now);
         let Some(error) = self.commit_all(now) else { return Ok(()) };
         self.config = before;
+        self.rename(&renames.reversed(), now);
         self.desired.with_overrides(&mut self.board, now, |now| *now = overrides);
         self.configure(now);
         if let Some(again) = self.commit_all(now) {
             self.journal.note(Grade::Error, Kind::Commit, format!("going back failed: {again}"));
         }
         Err(error.into())
+    }
+
+    /// Has services be called as the configuration calls them.
+    fn rename(&mut self, names: &Renames, now: Instant) {
+        if names.is_empty() {
+            return;
+        }
+        self.desired.rename(names, &mut self.controller, &mut self.board, now);
+        self.drains.rename(names);
+        for (from, to) in names.iter() {
+            let text = format!("it was called {from} before");
+            self.journal.note_of(Grade::Info, Kind::Config, Some(to), None, text);
+        }
     }
 
     /// The backends that take new flows in the forwarder as it is.

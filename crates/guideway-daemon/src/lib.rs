@@ -25,6 +25,7 @@ mod limits;
 mod log;
 mod manager;
 mod metrics;
+mod names;
 mod notify;
 mod options;
 mod patience;

@@ -22,6 +22,7 @@ use crate::forwarder::Forwarder;
 use crate::journal::{Grade, Kind};
 use crate::kept::Kept;
 use crate::manager::Manager;
+use crate::names::Names;
 use crate::options::{EngineOptions, OnExit, Options};
 use crate::slack;
 use crate::start::{self, Started};
@@ -96,6 +97,8 @@ pub(crate) struct Shell<'a> {
     pub(crate) source: Source,
     /// What restarts and rollbacks need.
     pub(crate) kept: Kept,
+    /// The names that services have had.
+    pub(crate) names: Names,
     driver: Driver,
     answers: Answers,
     pub(crate) follower: Follower,
@@ -146,7 +149,7 @@ impl<'a> Shell<'a> {
     async fn start(options: &'a Options, threads: &tokio::runtime::Handle) -> Result<Self, RunError> {
         // Signals first: from here on none of them kills.
         let signals = Signals::new()?;
-        let Started { mut core, forwarder, probes, mut store, source, kept, taken_over, mut patience } =
+        let Started { mut core, forwarder, probes, mut store, source, kept, names, taken_over, mut patience } =
             start::start(options)?;
         let tunnel_device = probes.as_ref().and_then(TunnelProbes::index);
         // What was begun until now may have taken long.
@@ -194,6 +197,7 @@ impl<'a> Shell<'a> {
             store,
             source,
             kept,
+            names,
             driver,
             answers,
             follower,

@@ -6,7 +6,6 @@ use std::time::{Instant, SystemTime};
 
 use guideway_control::Engine;
 use guideway_control::config::{self, Config, Source};
-use guideway_control::controller::spec::ServiceSpec;
 use guideway_control::controller::{Controller, DriftKind, from_config};
 use guideway_control::drain::{self, Drains};
 use guideway_control::health::Board;
@@ -25,6 +24,7 @@ use crate::forwarder::{Forwarder, Loaded};
 use crate::journal::{Grade, Journal, Kind};
 use crate::kept::Kept;
 use crate::limits;
+use crate::names::Names;
 use crate::options::Options;
 use crate::patience::Patience;
 use crate::store::{History, LastGood, Store, as_kept};
@@ -41,6 +41,8 @@ pub(crate) struct Started {
     pub(crate) source: Source,
     /// What restarts and rollbacks need.
     pub(crate) kept: Kept,
+    /// The names that services have had.
+    pub(crate) names: Names,
     /// Whether the forwarder is that of an earlier daemon.
     pub(crate) taken_over: bool,
     /// What is left of the time for an earlier daemon to let go.
@@ -56,15 +58,15 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     // Before anything else can fail, so that it is told in any case.
     let mut faults = told_set_aside(&mut store, &mut journal);
     let (source, config, stale) = configuration(&options.config, last_good.as_ref())?;
-    let overrides = store.overrides().map_err(crate::StoreError::from)?.unwrap_or_default();
+    let mut overrides = store.overrides().map_err(crate::StoreError::from)?.unwrap_or_default();
     let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-    let (board, forgotten) = match store.health() {
+    let (mut board, forgotten) = match store.health() {
         Ok(Some(remembered)) => (Board::restore(seed, remembered.snapshot, remembered.away), None),
         Ok(None) => (Board::new(seed), None),
         // Verdicts are found anew in seconds, so a file that cannot be read is no reason not to start.
         Err(error) => (Board::new(seed), Some(error.to_string())),
     };
-    let (drains, drains_forgotten) = match store.drains() {
+    let (mut drains, drains_forgotten) = match store.drains() {
         Ok(drains) => (drains, None),
         // The worst that can come of it is that a drain lasts longer.
         Err(error) => (drain::Snapshot::default(), Some(error.to_string())),
@@ -80,8 +82,23 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     let interfaces = if given { &options.interfaces } else { &config.daemon.interfaces }.clone();
     let loaded = Loaded::load(&options.engine, &interfaces, limits::of(&config), &mut patience)?;
     let (plane, taken_over) = (loaded.plane().clone(), loaded.taken_over);
+    let before = last_good.as_ref().and_then(|last| config::parse(&last.source()).ok());
+    // The worst that can come of it is that what was remembered of a service is not found.
+    let mut names = store.names().unwrap_or_default();
+    let by_file = before.as_ref().map(|before| config::renamed(before, &config)).unwrap_or_default();
+    let known = names.towards(&config);
+    if !by_file.is_empty() {
+        names.note(&by_file);
+        faults.extend(store.write_names(&names).err().map(|error| error.to_string()));
+    }
+    for renames in [known, by_file].into_iter().filter(|renames| !renames.is_empty()) {
+        overrides.rename(&renames);
+        drains.rename(&renames);
+        board.rename(&renames, Instant::now());
+    }
     let controller = if taken_over {
-        let before = last_good.as_ref().map(services_of).unwrap_or_default();
+        // An earlier daemon can have put the services of both into the forwarder.
+        let before = before.as_ref().map(from_config::services).unwrap_or_default();
         let mut known = from_config::services(&config);
         known.extend_from_slice(&before);
         let mut controller = Controller::adopt_with(plane, &known, &drains)?;
@@ -153,7 +170,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     // A disk that is full stops no start: it is told, and written as soon as it can be.
     kept.save(&store, &mut core, now);
     let probes = probes.and_then(Result::ok);
-    Ok(Started { core, forwarder, probes, store, source, kept, taken_over, patience })
+    Ok(Started { core, forwarder, probes, store, source, kept, names, taken_over, patience })
 }
 
 fn about(
@@ -216,12 +233,6 @@ fn told_set_aside(store: &mut Store, journal: &mut Journal) -> Vec<String> {
 /// What operators have to know where it is so.
 const DIRECT_PROBES: &str =
     "checks ask the backends' own addresses and not through the tunnel, whatever `via` says";
-
-/// The services of the configuration that was taken last, with the names of their backends: what an earlier daemon can have put
-/// into the forwarder, beside those of this configuration.
-fn services_of(last_good: &LastGood) -> Vec<ServiceSpec> {
-    config::parse(&last_good.source()).map(|config| from_config::services(&config)).unwrap_or_default()
-}
 
 /// The configuration of the file, or where that is bad the one that was taken last and why.
 fn configuration(

@@ -15,6 +15,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::audit::AuditFile;
+use crate::names::Names;
 use crate::patience::Patience;
 use crate::trial::OnTrial;
 
@@ -27,6 +28,7 @@ pub(crate) struct Store {
     config: StateFile,
     history: StateFile,
     trial: StateFile,
+    names: StateFile,
     audit: AuditFile,
     /// What was set aside since it was last told.
     set_aside: Vec<String>,
@@ -161,6 +163,7 @@ impl Store {
             config: file("config.json"),
             history: file("history.json"),
             trial: file("trial.json"),
+            names: file("names.json"),
             audit: AuditFile::new(path.join("audit.jsonl")),
             set_aside: Vec::new(),
             _lock: lock,
@@ -212,6 +215,13 @@ impl Store {
         self.or_set_aside(read, |store| &store.trial, "whether a trial ended with the daemon is not told")
     }
 
+    /// The names that services have had.
+    pub(crate) fn names(&mut self) -> Result<Names, StateError> {
+        let read = self.names.read();
+        let instead = "what is remembered of services by other names is not found";
+        Ok(self.or_set_aside(read, |store| &store.names, instead)?.unwrap_or_default())
+    }
+
     /// What was set aside since this was last asked, in words.
     pub(crate) fn take_set_aside(&mut self) -> Vec<String> {
         std::mem::take(&mut self.set_aside)
@@ -251,6 +261,10 @@ impl Store {
 
     pub(crate) fn write_trial(&self, trial: &OnTrial) -> Result<(), StateError> {
         self.trial.write(trial)
+    }
+
+    pub(crate) fn write_names(&self, names: &Names) -> Result<(), StateError> {
+        self.names.write(names)
     }
 
     pub(crate) fn write_health(&self, snapshot: &Snapshot) -> Result<(), StateError> {

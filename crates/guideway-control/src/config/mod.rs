@@ -38,6 +38,7 @@ mod raw;
 mod raw_daemon;
 mod raw_health;
 mod reader;
+mod renamed;
 mod server_id;
 mod size_border;
 mod source;
@@ -55,6 +56,7 @@ pub use model::{
 };
 pub use problem::{Problem, ProblemRecord, Problems};
 pub use raw::{MAX_SERVER_ID, MAX_WEIGHT};
+pub use renamed::{Renames, renamed};
 pub use size_border::SizeBorder;
 pub use source::{NotUtf8, Source, Span};
 pub use value::{MacAddr, MacAddrError};

@@ -205,6 +205,18 @@ impl<E: Engine> Controller<E> {
         Ok(())
     }
 
+    /// Has a service be called otherwise from now on: packets know no names. Where there is no such service, or another has the
+    /// new name, nothing changes.
+    pub fn rename_service(&mut self, from: &str, to: &str) {
+        if self.services.contains_key(to) {
+            return;
+        }
+        let Some(mut held) = self.services.remove(from) else { return };
+        held.spec.name = to.to_owned();
+        self.relisten(to, &[], &held.spec.listen);
+        self.services.insert(to.to_owned(), held);
+    }
+
     /// Gives back what a service held that no packet finds any more, once none still uses it.
     fn retire(&mut self, held: &Held) {
         let epoch = self.engine.begin_grace();

@@ -58,6 +58,16 @@ impl FirstVerdicts {
         self.until.remove(service);
     }
 
+    /// The service `from` is called `to` from now on.
+    pub(super) fn rename(&mut self, from: &str, to: &str) {
+        if let Some(until) = self.until.remove(from) {
+            self.until.insert(to.to_owned(), until);
+        }
+        if self.known.remove(from) {
+            self.known.insert(to.to_owned());
+        }
+    }
+
     /// When to look next, while any waits.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::time::Instant;
 
+use crate::config::Renames;
 use crate::controller::spec::{Admin, Health};
 use crate::controller::{Controller, Remaining};
 use crate::engine::Engine;
@@ -65,6 +66,12 @@ impl Leaving {
             self.add(&one.service, &one.backend, one.address);
         }
         self.backends.len() != many
+    }
+
+    /// Some services are called otherwise from now on. How their backends are checked is told with the next configuration.
+    pub(super) fn rename(&mut self, names: &Renames) {
+        let backends = std::mem::take(&mut self.backends).into_iter();
+        self.backends = backends.map(|(who, left)| (who.renamed(names), left)).collect();
     }
 
     fn add(&mut self, service: &str, name: &str, address: IpAddr) {

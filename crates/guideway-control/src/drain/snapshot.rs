@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::{DrainKey, Drains};
+use crate::config::Renames;
 use crate::state_file::State;
 
 /// The drains that are not over, and when each began.
@@ -66,6 +67,16 @@ impl Snapshot {
         let mut drains = self.drains.iter().filter(|begun| begun.removed);
         let drain = drains.find(|begun| begun.service == service && begun.address == address);
         drain.map(|begun| begun.backend.as_str()).or_else(|| removed.next().map(|one| one.backend.as_str()))
+    }
+
+    /// Some services are called otherwise from now on.
+    pub fn rename(&mut self, names: &Renames) {
+        let drains = self.drains.iter_mut().map(|drain| &mut drain.service);
+        for service in drains.chain(self.removed.iter_mut().map(|removed| &mut removed.service)) {
+            if let Some(name) = names.of(service) {
+                *service = name.to_owned();
+            }
+        }
     }
 
     /// With the backends that were removed and the index that each has, those included whose drain is over.

@@ -15,6 +15,7 @@ use super::round::{self, Answer, Fault, Finding, Leg, LegResult, Legs, Outcome, 
 use super::snapshot::{Saved, Snapshot};
 use super::stream::{Stream, StreamId, Streams};
 use super::subjects::{FIRST_ROUNDS, Subject, SubjectId, Subjects};
+use crate::config::Renames;
 
 /// How much later than its time-out a round may be reported; then it counts as timed out.
 const REPORT_GRACE: Duration = Duration::from_millis(100);
@@ -147,6 +148,19 @@ impl Board {
         let lately = self.set_aside.drain().filter(|(_, (since, _))| *since + within >= now);
         self.remembered = lately.map(|(who, (since, saved))| (who, saved.aged(now - since))).collect();
         self.away = Duration::ZERO;
+    }
+
+    /// Has the next [`follow`](Self::follow) take the verdicts on backends for those on the same backends under their services'
+    /// new names, as a restart does.
+    pub fn rename(&mut self, names: &Renames, now: Instant) {
+        if self.remembered.is_empty() {
+            self.away = Duration::ZERO;
+        }
+        let remembered = std::mem::take(&mut self.remembered).into_iter();
+        self.remembered = remembered.map(|(who, saved)| (who.renamed(names), saved)).collect();
+        let those = self.subjects.iter().filter(|subject| names.of(&subject.who.service).is_some());
+        let present = those.map(|subject| (Who::clone(&subject.who).renamed(names), saved(subject, now)));
+        self.remembered.extend(present);
     }
 
     fn knows(&self, who: &Who, address: IpAddr) -> bool {

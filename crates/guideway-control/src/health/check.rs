@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::machine::Thresholds;
-use crate::config::{Encapsulation, Probe};
+use crate::config::{Encapsulation, Probe, Renames};
 
 /// A distinct check.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -74,6 +74,16 @@ pub struct Who {
     pub service: String,
     /// The backend's name.
     pub backend: String,
+}
+
+impl Who {
+    /// The same backend where some services are called otherwise.
+    pub(crate) fn renamed(mut self, names: &Renames) -> Self {
+        if let Some(name) = names.of(&self.service) {
+            self.service = name.to_owned();
+        }
+        self
+    }
 }
 
 impl fmt::Display for Who {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use guideway_control::Engine as _;
-use guideway_control::config::{self, Config};
+use guideway_control::config::{self, Config, Renames};
 use guideway_control::controller::spec::{Admin, BackendSpec, Health, ServiceSpec, TunnelSpec};
 use guideway_control::overrides::AdminState;
 
@@ -14,6 +14,28 @@ use crate::core::Core;
 
 /// What `config` would change.
 pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
+    let renames = config::renamed(&core.config, config);
+    if renames.is_empty() {
+        return under_names_of_now(core, config, &renames, now);
+    }
+    let (mut by_old_names, before) = (config.clone(), renames.reversed());
+    for service in &mut by_old_names.services {
+        if let Some(name) = before.of(&service.name) {
+            service.name = name.to_owned();
+        }
+    }
+    let mut plan = under_names_of_now(core, &by_old_names, &renames, now);
+    for service in &mut plan.services {
+        if let Some(name) = renames.of(&service.service) {
+            service.settings.insert(0, format!("name: {} -> {name}", service.service));
+            service.service = name.to_owned();
+        }
+    }
+    plan
+}
+
+/// The same for a configuration in which services are called as they are now, whatever they will be.
+fn under_names_of_now(core: &Core, config: &Config, renames: &Renames, now: Instant) -> Plan {
     let specs = |config| -> BTreeMap<String, ServiceSpec> {
         let specs = core.desired.specs_under(config, &core.board, now);
         specs.into_iter().map(|spec| (spec.name.clone(), spec)).collect()
@@ -60,7 +82,8 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
             _ => Vec::new(),
         };
         // Some settings ask the forwarder for nothing, as a size that is what `auto` came to; the file differs.
-        if known == Some(wanted) && !health_differs() && settings.is_empty() {
+        let is_renamed = renames.of(name).is_some();
+        if known == Some(wanted) && !health_differs() && settings.is_empty() && !is_renamed {
             plan.unchanged += 1;
             continue;
         }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use guideway_testbed::backend::HTTP_PORT;
+use guideway_testbed::backend::{ECHO_PORT, HTTP_PORT};
 use guideway_testbed::process::Process;
 use guideway_testbed::{privilege, wait};
 use serde_json::Value;
@@ -100,29 +100,36 @@ fn who_takes_the_last_backend_out_is_told_so() {
 }
 
 #[test]
-fn a_renamed_service_is_planned_as_it_is_applied_and_its_new_backends_wait_for_their_checks() {
+fn a_service_that_takes_the_place_of_two_is_planned_as_it_is_applied_and_waits_for_its_checks() {
     if !pool::granted(Engine::Soft) {
         return;
     }
-    let bed = Bed::new("renamed", Engine::Soft);
+    let bed = Bed::new("both", Engine::Soft);
     let file = pool::config("", HTTP_PORT, 1, &backends(3, |_| ""));
     bed.configure(&file);
     let daemon = pool::run(&bed);
-    let other = bed.path("renamed.toml");
-    fs::write(&other, file.replace("name = \"echo\"", "name = \"repeat\"")).unwrap();
+    let other = bed.path("both.toml");
+    // It is neither of them by another name.
+    let (first, rest) = file.split_once("\n[[service]]").unwrap();
+    let last = rest.rsplit_once("\n[[service]]").unwrap().1;
+    let one = rest.split_once("\n[[service]]").unwrap().0.replace("name = \"web\"", "name = \"both\"");
+    let port = format!("port = {HTTP_PORT}\nprotocol");
+    let both = one.replacen(&port, &format!("port = [{HTTP_PORT}, {ECHO_PORT}]\nprotocol"), 1);
+    fs::write(&other, [first, &both, last].join("\n[[service]]")).unwrap();
     let plan = command(&bed, &format!("plan {}", other.display()));
     assert_eq!(plan.status.code(), Some(1), "{}", plan.stderr);
     for line in [
         "remove echo",
-        "add repeat",
-        "note: service repeat: backends that are new take flows once they have passed",
+        "remove web",
+        "add both",
+        "note: service both: backends that are new take flows once they have passed",
     ] {
         assert!(plan.stdout.lines().any(|told| told.starts_with(line)), "no {line:?}: {}", plan.stdout);
     }
     assert!(!plan.stdout.contains("refused"), "{}", plan.stdout);
     let applied = command(&bed, &format!("apply {}", other.display()));
     assert!(applied.status.success() && !applied.stdout.contains("refused"), "{}", applied.stdout);
-    pool::eligible(&bed, 9);
+    pool::eligible(&bed, 6);
     assert!(end(daemon).status.success());
 }
 

@@ -3,6 +3,7 @@
 mod api;
 mod audit;
 mod bed;
+mod called;
 mod change;
 mod checks;
 mod deadline;

@@ -21,7 +21,8 @@ const LONGEST_TRIAL: Duration = Duration::from_secs(86_400);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 `+` is a backend that joins, `-` one that leaves and drains, `~` one that changes; `old -> new` is what holds now and what would.
-Slots moved needlessly are those for which nothing in the change asks.
+Slots moved needlessly are those for which nothing in the change asks. A service that takes the place of one that is gone by name
+is that one (`name: web -> site`): it keeps its flows.
 
 Exit codes:
   0  nothing would change
