@@ -165,8 +165,9 @@ test('an address leads to a service or a backend, and back', async () => {
   const answers = structuredClone(first);
   Object.assign(find(answers, 'be4').drain, { phase: 'busy', live_flows: 1234 });
   const { page, close } = await consoleOf('#/service/web/backend/be4', answers);
-  const title = page.getByRole('heading', { level: 2 }).first();
-  assert.equal(await title.innerText(), 'web › be4');
+  // What a changed address does comes after whatever changed it has returned.
+  const titled = (text) => page.getByRole('heading', { level: 2 }).first().filter({ hasText: new RegExp(`^${text}$`) }).waitFor();
+  await titled('web › be4');
   const { health, next_hop } = find(first, 'be4');
   assert.equal(await value(page, 'Address'), '10.77.1.14');
   assert.equal(await value(page, 'Drain'), '1234 live flows');
@@ -174,7 +175,7 @@ test('an address leads to a service or a backend, and back', async () => {
   assert.equal(await value(page, 'Next hop'), next_hop.mac);
   assert.equal(await value(page, 'Weight in effect'), '0');
   await page.getByRole('link', { name: 'web', exact: true }).click();
-  assert.equal(await title.innerText(), 'web');
+  await titled('web');
   assert.equal(await page.evaluate(() => document.activeElement.tagName), 'H2');
   assert.equal(await value(page, 'Digest'), first.services.find((service) => service.name === 'web').digest);
   await page.getByRole('link', { name: 'be2', exact: true }).click();
@@ -182,7 +183,7 @@ test('an address leads to a service or a backend, and back', async () => {
   assert.match(await page.title(), /^be2 · web/);
   await page.goBack();
   await page.goBack();
-  assert.equal(await title.innerText(), 'web › be4');
+  await titled('web › be4');
   await page.evaluate(() => { location.hash = '#/service/none/backend/x'; });
   await page.getByText('There is no backend x of a service none.').waitFor();
   await page.locator('#missing').getByRole('link', { name: 'All services' }).click();
