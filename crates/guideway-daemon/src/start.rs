@@ -76,15 +76,19 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
         // The configuration in force does not need it.
         Err(error) => (History::default(), Some(format!("{error}; there is nothing to go back to"))),
     };
+    let (mut names, names_forgotten) = match store.names() {
+        Ok(names) => (names, None),
+        // The worst that can come of it is that what was remembered of a renamed service is not found.
+        Err(error) => (Names::default(), Some(error.to_string())),
+    };
     faults.extend(told_set_aside(&mut store, &mut journal));
+    faults.extend(names_forgotten.inspect(|text| journal.note(Grade::Error, Kind::State, text.clone())));
     faults.extend(history_forgotten.inspect(|text| journal.note(Grade::Error, Kind::State, text.clone())));
     let given = !options.interfaces.is_empty();
     let interfaces = if given { &options.interfaces } else { &config.daemon.interfaces }.clone();
     let loaded = Loaded::load(&options.engine, &interfaces, limits::of(&config), &mut patience)?;
     let (plane, taken_over) = (loaded.plane().clone(), loaded.taken_over);
     let before = last_good.as_ref().and_then(|last| config::parse(&last.source()).ok());
-    // The worst that can come of it is that what was remembered of a service is not found.
-    let mut names = store.names().unwrap_or_default();
     let by_file = before.as_ref().map(|before| config::renamed(before, &config)).unwrap_or_default();
     let known = names.towards(&config);
     if !by_file.is_empty() {

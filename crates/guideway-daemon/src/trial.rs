@@ -86,7 +86,12 @@ impl Shell<'_> {
 /// What a daemon that is gone had on trial, and did not take back or keep: it is told, once. What is in force is what the
 /// file says.
 pub(crate) fn ended_with_daemon(store: &mut Store, core: &mut Core) -> Option<String> {
-    let by = store.trial().ok().flatten()?.confirm_by?;
+    let trial = store.trial().ok().flatten();
+    for text in store.take_set_aside() {
+        core.journal.note(Grade::Error, Kind::State, text.clone());
+        core.about.faults.push(text);
+    }
+    let by = trial?.confirm_by?;
     let text = format!(
         "the configuration on trial until {by} was not confirmed: the daemon was started anew, and took what the file says"
     );

@@ -118,21 +118,25 @@ fn damaged_state_is_set_aside_and_named_and_the_daemon_starts() {
     assert!(bed.command("weight web be2 7").status.success());
     // Not waited for: the next one waits until this one is gone.
     signal(&daemon, Signal::SIGKILL);
-    for (file, content) in [
+    let damaged = [
         ("config.json", "{\"version\": 1, \"name\": \"gui"),
         ("overrides.json", "{\"version\": 99}"),
         ("health.json", ""),
         ("drains.json", "{"),
         ("history.json", "[]"),
-    ] {
+        ("names.json", "{\"version\": 1}"),
+        ("trial.json", "none"),
+    ];
+    for (file, content) in damaged {
         fs::write(bed.path("state").join(file), content).unwrap();
     }
     let next = bed.run();
-    for file in ["config.json", "overrides.json", "health.json", "drains.json", "history.json"] {
+    for (file, _) in damaged {
         said(&next, &format!("state/{file}.damaged-1"));
         assert!(bed.path(&format!("state/{file}.damaged-1")).exists());
-        let is_there =
-            || ["drains.json", "history.json"].contains(&file) || bed.path("state").join(file).exists();
+        // The others are written once there is something to write.
+        let at_once = ["config.json", "overrides.json", "health.json"].contains(&file);
+        let is_there = || !at_once || bed.path("state").join(file).exists();
         wait::until_true(LONG, "a new file", is_there).unwrap();
     }
     let kept = fs::read_to_string(bed.path("state/config.json.damaged-1")).unwrap();
