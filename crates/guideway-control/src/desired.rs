@@ -119,7 +119,8 @@ impl Desired {
     }
 
     /// Has services be called otherwise, here, in the forwarder and on the board. The next [`configure`](Self::configure) has to
-    /// come with the new names. Flows, verdicts, overrides and drains stay.
+    /// come with the new names. Flows, verdicts, overrides and drains stay; what operators said of earlier services of these names
+    /// does not hold for them.
     pub fn rename(
         &mut self,
         names: &Renames,
@@ -128,6 +129,8 @@ impl Desired {
         now: Instant,
     ) {
         board.rename(names, now);
+        let taken = names.new_names();
+        self.overrides.retain(|who| !taken.contains(who.service.as_str()));
         self.overrides.rename(names);
         self.leaving.rename(names);
         for (from, to) in names.iter() {

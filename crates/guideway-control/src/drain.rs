@@ -175,14 +175,16 @@ impl Drains {
         cancelled
     }
 
-    /// Some services are called otherwise from now on.
+    /// Some services are called otherwise from now on. What is known under such a new name was of a service that is no more.
     pub fn rename(&mut self, names: &Renames) {
-        let drains = std::mem::take(&mut self.drains).into_iter();
+        let taken = names.new_names();
+        let known = std::mem::take(&mut self.drains).into_iter();
+        let known = known.filter(|(key, _)| !taken.contains(key.service.as_str()));
         let renamed = |key: DrainKey| match names.of(&key.service) {
             Some(name) => DrainKey { service: name.to_owned(), ..key },
             None => key,
         };
-        self.drains = drains.map(|(key, drain)| (renamed(key), drain)).collect();
+        self.drains = known.map(|(key, drain)| (renamed(key), drain)).collect();
         self.is_unsaved = true;
     }
 
@@ -368,6 +370,23 @@ mod tests {
         assert_eq!(known, [(true, busy(2), start)]);
         let cut = DrainEvent::Cut { key: DrainKey { removed: true, ..key() }, live_flows: 1 };
         assert_eq!(drains.observe(&[removed(1)], start + 60 * SECOND), [cut]);
+    }
+
+    #[test]
+    fn a_drain_keeps_its_deadline_where_its_service_is_called_as_one_was_that_is_no_more() {
+        let now = Instant::now();
+        for (name, earlier) in [("app", "web"), ("zone", "web")] {
+            let of = |service: &str| DrainKey { service: service.to_owned(), ..key() };
+            let mut drains = Drains::new();
+            drains.begin(of(name), now - Duration::from_secs(60), None);
+            drains.observe(&[], now);
+            assert!(drains.of(&of(name)).unwrap().phase.is_over());
+            drains.begin(of(earlier), now, Some(now + Duration::from_secs(9)));
+            drains.rename(&Renames::from_iter([(earlier.to_owned(), name.to_owned())]));
+            let drain = drains.of(&of(name)).unwrap();
+            assert_eq!((drain.began, drain.deadline), (now, Some(now + Duration::from_secs(9))));
+            assert_eq!(drains.iter().count(), 1);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What operators changed at run time, apart from the configuration: it holds over reloads and restarts until it is
 //! taken back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -142,10 +142,16 @@ impl Overrides {
         }
     }
 
-    /// Some services are called otherwise from now on.
+    /// Some services are called otherwise from now on. What is under such a new name already was said of a service that is no more.
     pub fn rename(&mut self, names: &Renames) {
-        let entries = std::mem::take(&mut self.backends).into_iter();
-        self.backends = entries.map(|(who, said)| (who.renamed(names), said)).collect();
+        let all = std::mem::take(&mut self.backends).into_iter();
+        let (moved, kept): (Vec<_>, Vec<_>) = all.partition(|(who, _)| names.of(&who.service).is_some());
+        let moved: BTreeMap<Who, Override> =
+            moved.into_iter().map(|(who, said)| (who.renamed(names), said)).collect();
+        let taken: HashSet<&str> = moved.keys().map(|who| who.service.as_str()).collect();
+        let kept = kept.into_iter().filter(|(who, _)| !taken.contains(who.service.as_str()));
+        self.backends = kept.collect();
+        self.backends.extend(moved);
     }
 
     /// Forgets those for backends that nobody has any more; returns whose they were.
@@ -258,6 +264,25 @@ mod tests {
         ] {
             let text = format!("{{\"version\": 1, \"overrides\": [{entry}]}}");
             assert!(serde_json::from_str::<Overrides>(&text).is_err(), "{entry}");
+        }
+    }
+
+    #[test]
+    fn what_was_said_of_a_service_goes_with_it_where_it_is_called_as_one_was_that_is_no_more() {
+        let of = |service: &str, backend: &str| Who { service: service.into(), backend: backend.into() };
+        for name in ["app", "zone"] {
+            let mut overrides = Overrides::default();
+            for (service, weight) in [("web", 3), (name, 7)] {
+                overrides.set_weight(&of(service, "be1"), weight).unwrap();
+            }
+            overrides.set_weight(&of(name, "be2"), 7).unwrap();
+            let names = Renames::from_iter([("web".to_owned(), name.to_owned())]);
+            overrides.rename(&names);
+            let known: Vec<_> = overrides.iter().map(|(who, said)| (who.to_string(), said.weight)).collect();
+            assert_eq!(known, [(format!("{name}/be1"), Some(3))]);
+            // Where nothing is known under the old name, the new one was used already.
+            overrides.rename(&names);
+            assert_eq!(overrides.iter().count(), 1);
         }
     }
 

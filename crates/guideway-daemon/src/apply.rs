@@ -15,6 +15,7 @@ use crate::api::{ApplyAsk, Refusal, plan};
 use crate::audit::Request;
 use crate::core::{Refused, routed};
 use crate::journal::{Grade, Kind};
+use crate::names::Names;
 use crate::shell::{Reload, Shell};
 use crate::store::{LastGood, as_kept};
 use crate::trial::Trial;
@@ -54,13 +55,18 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// Has a restart find what is remembered of services that this configuration has under other names.
+    /// Has a restart find what is remembered of services that this configuration has under other names. Names of before count as
+    /// long as a trial may go back to them; those of earlier changes are in no file any more once all is written.
     fn note_names(&mut self, config: &Config) {
-        let renames = config::renamed(&self.core.config, config);
-        if renames.is_empty() {
+        let mut names = if self.trial.is_some() { self.names.clone() } else { Names::default() };
+        names.note(&config::renamed(&self.core.config, config));
+        if names == self.names {
             return;
         }
-        self.names.note(&renames);
+        if self.trial.is_none() && self.names != Names::default() {
+            self.save(Instant::now(), true);
+        }
+        self.names = names;
         if let Err(error) = self.store.write_names(&self.names) {
             let text = format!(
                 "{error}; should the daemon be killed now, verdicts and overrides of renamed services are lost"

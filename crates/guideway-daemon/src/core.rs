@@ -330,7 +330,7 @@ impl Core {
         self.changes += 1;
         let overrides = self.desired.overrides().clone();
         self.rename(&renames, now);
-        self.forget_cuts(&before, now);
+        self.forget_cuts(&before, &renames, now);
         self.leave_next_hops_open();
         self.configure(now);
         let Some(error) = self.commit_all(now) else { return Ok(()) };

@@ -467,7 +467,7 @@ impl<'a> Shell<'a> {
     }
 
     /// Writes what has changed and may not be lost.
-    fn save(&mut self, now: Instant, everything: bool) {
+    pub(crate) fn save(&mut self, now: Instant, everything: bool) {
         let Unsaved { health, overrides, .. } = self.core.unsaved;
         // What fails is tried again when the loop comes by, which is once a second at least.
         self.kept.save(&self.store, &mut self.core, now);

@@ -89,13 +89,14 @@ pub(crate) fn start(options: &Options) -> Result<Started, RunError> {
     let loaded = Loaded::load(&options.engine, &interfaces, limits::of(&config), &mut patience)?;
     let (plane, taken_over) = (loaded.plane().clone(), loaded.taken_over);
     let before = last_good.as_ref().and_then(|last| config::parse(&last.source()).ok());
+    // What is remembered may be under names that were on trial, and the file may have been changed since.
+    let to_last = names.towards(before.as_ref().unwrap_or(&config));
     let by_file = before.as_ref().map(|before| config::renamed(before, &config)).unwrap_or_default();
-    let known = names.towards(&config);
     if !by_file.is_empty() {
         names.note(&by_file);
         faults.extend(store.write_names(&names).err().map(|error| error.to_string()));
     }
-    for renames in [known, by_file].into_iter().filter(|renames| !renames.is_empty()) {
+    for renames in [to_last, by_file].into_iter().filter(|renames| !renames.is_empty()) {
         overrides.rename(&renames);
         drains.rename(&renames);
         board.rename(&renames, Instant::now());

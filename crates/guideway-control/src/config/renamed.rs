@@ -27,6 +27,20 @@ impl Renames {
         self.0.iter().map(|(from, to)| (from.as_str(), to.as_str()))
     }
 
+    /// The names that services get.
+    pub fn new_names(&self) -> HashSet<&str> {
+        self.0.values().map(String::as_str).collect()
+    }
+
+    /// Has a configuration call its services so.
+    pub fn rename_in(&self, config: &mut Config) {
+        for service in &mut config.services {
+            if let Some(name) = self.of(&service.name) {
+                service.name = name.to_owned();
+            }
+        }
+    }
+
     /// The way back.
     #[must_use]
     pub fn reversed(&self) -> Self {

@@ -68,10 +68,13 @@ impl Leaving {
         self.backends.len() != many
     }
 
-    /// Some services are called otherwise from now on. How their backends are checked is told with the next configuration.
+    /// Some services are called otherwise from now on.
     pub(super) fn rename(&mut self, names: &Renames) {
         let backends = std::mem::take(&mut self.backends).into_iter();
         self.backends = backends.map(|(who, left)| (who.renamed(names), left)).collect();
+        let checks = std::mem::take(&mut self.checks).into_values();
+        let renamed = checks.map(|check| check.renamed(names));
+        self.checks = renamed.map(|check| (check.service().to_owned(), check)).collect();
     }
 
     fn add(&mut self, service: &str, name: &str, address: IpAddr) {

@@ -18,6 +18,7 @@ use crate::overrides::AdminState;
 
 mod drains;
 mod next_hops;
+mod renames;
 mod verdicts;
 
 const SECOND: Duration = Duration::from_secs(1);

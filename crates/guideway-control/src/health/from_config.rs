@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 use super::check::{Check, Wanted, Way, Who};
 use super::machine::Thresholds;
-use crate::config::{Config, Health, HealthVia, Service};
+use crate::config::{Config, Health, HealthVia, Renames, Service};
 
 /// What a configuration wants checked: every backend of every service with a check, whatever state it is in.
 pub fn wanted(config: &Config) -> Vec<Wanted> {
@@ -38,6 +38,14 @@ impl ServiceCheck {
     /// The service's name.
     pub fn service(&self) -> &str {
         &self.service
+    }
+
+    /// The same where some services are called otherwise.
+    pub(crate) fn renamed(mut self, names: &Renames) -> Self {
+        if let Some(name) = names.of(&self.service) {
+            self.service = name.to_owned();
+        }
+        self
     }
 
     /// The check of a backend with this name, which tells it on the board, and address.

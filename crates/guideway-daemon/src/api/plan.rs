@@ -18,12 +18,8 @@ pub(crate) fn plan(core: &Core, config: &Config, now: Instant) -> Plan {
     if renames.is_empty() {
         return under_names_of_now(core, config, &renames, now);
     }
-    let (mut by_old_names, before) = (config.clone(), renames.reversed());
-    for service in &mut by_old_names.services {
-        if let Some(name) = before.of(&service.name) {
-            service.name = name.to_owned();
-        }
-    }
+    let mut by_old_names = config.clone();
+    renames.reversed().rename_in(&mut by_old_names);
     let mut plan = under_names_of_now(core, &by_old_names, &renames, now);
     for service in &mut plan.services {
         if let Some(name) = renames.of(&service.service) {

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant, SystemTime};
 
-use guideway_control::config::{BackendState, Config, Service};
+use guideway_control::config::{BackendState, Config, Renames, Service};
 use guideway_control::controller::Remaining;
 use guideway_control::counted;
 use guideway_control::drain::{DrainEvent, DrainKey, Phase};
@@ -24,15 +24,17 @@ impl Core {
     }
 
     /// Gives backends back to a new configuration that were cut because the one before had them drain.
-    pub(super) fn forget_cuts(&mut self, before: &Config, now: Instant) {
-        let state = |config: &Config, who: &Who| {
-            let service = config.services.iter().find(|service| service.name == who.service)?;
+    pub(super) fn forget_cuts(&mut self, before: &Config, renames: &Renames, now: Instant) {
+        let old_names = renames.reversed();
+        let state = |config: &Config, name: &str, who: &Who| {
+            let service = config.services.iter().find(|service| service.name == name)?;
             service.backends.iter().find(|backend| backend.name == who.backend).map(|backend| backend.state)
         };
         let cut = |(who, said): (&Who, &guideway_control::overrides::Override)| {
             let ended = said.admin == Some(AdminState::Maintenance) && said.drain_until.is_some();
-            let drained = state(before, who) == Some(BackendState::Draining);
-            (ended && drained && state(&self.config, who) != Some(BackendState::Draining))
+            let name_before = old_names.of(&who.service).unwrap_or(&who.service);
+            let drained = state(before, name_before, who) == Some(BackendState::Draining);
+            (ended && drained && state(&self.config, &who.service, who) != Some(BackendState::Draining))
                 .then(|| who.clone())
         };
         let cut: Vec<Who> = self.desired.overrides().iter().filter_map(cut).collect();
@@ -212,6 +214,10 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn apply(core: &mut Core, text: String, now: Instant) {
+        core.reconfigure(config::parse(&Source::new("<test>", text)).unwrap(), now).unwrap();
+    }
+
     fn config(backends: u8) -> String {
         let backend = |n| format!("{{ name = \"b{n}\", address = \"10.0.0.{n}\" }}");
         let backends: Vec<String> = (1..=backends).map(backend).collect();
@@ -227,12 +233,8 @@ mod tests {
     fn each_removal_of_a_backend_has_its_own_drain_and_its_own_deadline() {
         let mut now = Instant::now();
         let mut core = in_process::core(&config(3), now).unwrap();
-        let apply = |core: &mut Core, backends, now| {
-            let config = config::parse(&Source::new("<test>", config(backends))).unwrap();
-            core.reconfigure(config, now).unwrap();
-        };
         for _ in 0..3 {
-            apply(&mut core, 2, now);
+            apply(&mut core, config(2), now);
             let (key, drain) = core.drains.iter().next().unwrap();
             assert_eq!((key.backend.as_str(), key.removed), ("b3", true));
             assert_eq!((drain.began, drain.deadline), (now, Some(now + 5 * SECOND)));
@@ -242,9 +244,24 @@ mod tests {
             let (_, drain) = core.drains.iter().next().unwrap();
             assert_eq!(drain.phase, Phase::Cut { live_flows: 0 });
             now += SECOND;
-            apply(&mut core, 3, now);
+            apply(&mut core, config(3), now);
             assert_eq!(core.drains.iter().count(), 0, "it is back");
             now += SECOND;
         }
+    }
+    #[test]
+    fn a_backend_that_was_cut_is_ready_again_where_its_service_gets_another_name_with_its_state() {
+        let now = Instant::now();
+        let draining = config(2).replace("\"b2\",", "\"b2\", state = \"draining\",");
+        let mut core = in_process::core(&config(2), now).unwrap();
+        apply(&mut core, draining, now);
+        core.advance(now + 6 * SECOND);
+        let said = |core: &Core, service: &str| {
+            let who = Who { service: service.to_owned(), backend: "b2".to_owned() };
+            core.desired.overrides().of(&who).admin
+        };
+        assert_eq!(said(&core, "web"), Some(AdminState::Maintenance));
+        apply(&mut core, config(2).replace("\"web\"", "\"site\""), now + 7 * SECOND);
+        assert_eq!((said(&core, "site"), said(&core, "web")), (None, None));
     }
 }
