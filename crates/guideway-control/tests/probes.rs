@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use guideway_control::config::{Encapsulation, Probe};
 use guideway_control::health::probe::{Answers, Driver, Options};
 use guideway_control::health::{
-    Board, Check, Fault, LegResult, Round, Stage, Thresholds, Verdict, Wanted, Way, Who,
+    Board, Check, Fault, LegResult, Round, Stage, Thresholds, Times, Verdict, Wanted, Way, Who,
 };
 use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -19,15 +19,19 @@ use tokio_rustls::TlsAcceptor;
 /// Long enough for a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// An answer may take so long, and so long it is until the next is asked for.
+fn within(time: Duration) -> Times {
+    Times { interval: time, recheck: time, timeout: time }
+}
+
 fn check(probe: Probe, port: u16) -> Check {
     Check {
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         port: Some(port),
-        probe,
+        probe: probe.into(),
         ca_file: None,
-        ways: vec![Way::Direct],
-        interval: PATIENCE,
-        timeout: PATIENCE,
+        ways: [Way::Direct].into(),
+        times: within(PATIENCE),
     }
 }
 
@@ -204,7 +208,7 @@ async fn a_connection_that_nobody_takes_fails_after_its_time_out_and_not_before(
         waiting.push(connected.unwrap());
     }
     let (limit, began) = (Duration::from_millis(100), Instant::now());
-    let fault = fault(Check { timeout: limit, ..check(Probe::Tcp, full_at.port()) }).await;
+    let fault = fault(Check { times: within(limit), ..check(Probe::Tcp, full_at.port()) }).await;
     assert_eq!(fault, Fault::TimedOut { limit, stage: Stage::Connect });
     assert!(began.elapsed() >= limit);
 }
@@ -227,7 +231,7 @@ async fn a_time_out_is_exact_and_says_where() {
     ] {
         let limit = Duration::from_millis(700);
         let began = tokio::time::Instant::now();
-        let fault = fault(Check { timeout: limit, ..check(probe, port) }).await;
+        let fault = fault(Check { times: within(limit), ..check(probe, port) }).await;
         assert_eq!(fault, Fault::TimedOut { limit, stage });
         // The timer counts in milliseconds.
         let took = began.elapsed();
@@ -391,7 +395,8 @@ async fn a_program_that_takes_too_long_is_killed_with_those_that_it_started() {
     // Until the script has come so far, on a machine however busy.
     let started = loop {
         let limit = Duration::from_millis(500);
-        let fault = fault(Check { timeout: limit, ..check(exec(&["/bin/sh", "-c", &script]), 81) }).await;
+        let fault =
+            fault(Check { times: within(limit), ..check(exec(&["/bin/sh", "-c", &script]), 81) }).await;
         assert_eq!(fault, Fault::TimedOut { limit, stage: Stage::Exit });
         if let Some(pid) =
             std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse::<u32>().ok())
@@ -452,8 +457,8 @@ async fn a_board_and_a_driver_find_out_when_a_server_comes_and_goes() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let who = Who { service: "web".into(), backend: "be1".into() };
-    let interval = Duration::from_millis(100);
-    let check = Check { interval, timeout: interval, ..check(Probe::Tcp, address.port()) };
+    let times = within(Duration::from_millis(100));
+    let check = Check { times, ..check(Probe::Tcp, address.port()) };
     let (mut board, (mut driver, mut answers)) = (Board::new(1), driver());
     board.follow([wanted("be1", check)], Instant::now());
     let mut listener = Some(listener);
@@ -486,7 +491,7 @@ async fn a_tunnel_probe_is_marked_or_says_why_it_cannot_be() {
     let port = server(|stream| async { drop(stream) }).await;
     let vip = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let way = Way::Tunnel { vip, encapsulation: Encapsulation::Ipip };
-    match ask(Check { ways: vec![way], ..check(Probe::Tcp, port) }).await {
+    match ask(Check { ways: [way].into(), ..check(Probe::Tcp, port) }).await {
         Ok(_) => {}
         Err(fault) => assert!(fault.is_local() && fault.to_string().contains("CAP_NET_ADMIN"), "{fault}"),
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use guideway_control::config::{Encapsulation, Probe};
 use guideway_control::health::probe::{Driver, Options};
-use guideway_control::health::{Board, Check, ProbeTunnel, Thresholds, Verdict, Wanted, Way, Who};
+use guideway_control::health::{Board, Check, ProbeTunnel, Thresholds, Times, Verdict, Wanted, Way, Who};
 use guideway_forward::record::{BackendSpec, BackendState, NextHop};
 use guideway_testbed::backend::{HTTP_PORT, Servers};
 use guideway_testbed::end::XdpDecapsulator;
@@ -38,17 +38,16 @@ fn wanted(backends: &[Host]) -> Vec<Wanted> {
         check: Arc::new(Check {
             address: backend.address(VIPS[0]),
             port: Some(HTTP_PORT),
-            probe: Probe::Http {
+            probe: Arc::new(Probe::Http {
                 tls: false,
                 host: None,
                 path: "/".into(),
                 status: vec![200],
                 body: Some(backend.name.clone()),
-            },
+            }),
             ca_file: None,
-            ways: vec![way],
-            interval: INTERVAL,
-            timeout: TIMEOUT,
+            ways: Arc::new([way]),
+            times: Times { interval: INTERVAL, recheck: INTERVAL, timeout: TIMEOUT },
         }),
         thresholds: THRESHOLDS,
         slow_start: Duration::ZERO,

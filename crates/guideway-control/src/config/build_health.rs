@@ -10,7 +10,8 @@ use super::reader::At;
 use super::source::Span;
 use super::words::{HealthKind, HealthVia};
 
-const DEFAULT_INTERVAL: Duration = Duration::from_secs(2);
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
+const DEFAULT_RECHECK: Duration = Duration::from_secs(1);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
 const DEFAULT_RISE: u64 = 2;
 const DEFAULT_FALL: u64 = 3;
@@ -69,8 +70,9 @@ pub(super) fn build(
     Some(Health {
         probe,
         via: health.via.as_ref().map_or(default_via, |at| at.value),
-        interval: health.interval.as_ref().map_or(DEFAULT_INTERVAL, |at| at.value.0),
-        timeout: timeout(health),
+        interval: interval(health),
+        recheck: health.recheck.as_ref().map_or(DEFAULT_RECHECK.min(interval(health)), |at| at.value.0),
+        timeout: health.timeout.as_ref().map_or(DEFAULT_TIMEOUT.min(interval(health)), |at| at.value.0),
         rise: count(health.rise.as_ref().map_or(DEFAULT_RISE, |at| at.value.0)),
         fall: count(health.fall.as_ref().map_or(DEFAULT_FALL, |at| at.value.0)),
         port,
@@ -79,23 +81,33 @@ pub(super) fn build(
     })
 }
 
-/// Without a word about it, an answer has a second, or the whole interval where that is shorter.
-fn timeout(health: &RawHealth) -> Duration {
-    let interval = health.interval.as_ref().map_or(DEFAULT_INTERVAL, |at| at.value.0);
-    health.timeout.as_ref().map_or(DEFAULT_TIMEOUT.min(interval), |at| at.value.0)
+fn interval(health: &RawHealth) -> Duration {
+    health.interval.as_ref().map_or(DEFAULT_INTERVAL, |at| at.value.0)
 }
 
 /// Checks what does not depend on the service.
 pub(super) fn check(raw: &At<RawHealth>, problems: &mut Vec<Problem>) {
     let health = &raw.value;
-    if let (Some(timeout), interval) = (&health.timeout, health.interval.as_ref())
-        && !health.interval.is_unreadable()
-        && timeout.value.0 > interval.map_or(DEFAULT_INTERVAL, |at| at.value.0)
-    {
-        let mut problem = Problem::new(timeout.span.clone(), "a check may not take longer than the interval")
-            .label("longer than the interval")
-            .help("shorten the timeout, or check less often");
-        if let Some(interval) = interval {
+    let timeout = health.timeout.as_ref().map(|at| (at.value.0, &at.span));
+    let recheck = health.recheck.as_ref().map(|at| (at.value.0, &at.span));
+    for (time, what, help) in [
+        (
+            timeout,
+            "a check may not take longer than the interval",
+            "shorten the timeout, or check less often",
+        ),
+        (
+            recheck,
+            "checks may not come more seldom while results contradict the verdict",
+            "shorten `recheck`",
+        ),
+    ] {
+        let Some((_, span)) = time.filter(|(time, _)| *time > interval(health)) else { continue };
+        if health.interval.is_unreadable() {
+            continue;
+        }
+        let mut problem = Problem::new(span.clone(), what).label("longer than the interval").help(help);
+        if let Some(interval) = health.interval.as_ref() {
             problem = problem.related(interval.span.clone(), "the interval");
         }
         problems.push(problem);

@@ -221,9 +221,12 @@ pub struct Health {
     pub probe: Probe,
     /// The way to the backend.
     pub via: HealthVia,
-    /// From one check to the next.
+    /// From one check to the next while nothing changes.
     #[serde(serialize_with = "seconds", rename = "interval_seconds")]
     pub interval: Duration,
+    /// The same while results contradict the verdict; no more than the interval.
+    #[serde(serialize_with = "seconds", rename = "recheck_seconds")]
+    pub recheck: Duration,
     /// How long an answer may take.
     #[serde(serialize_with = "seconds", rename = "timeout_seconds")]
     pub timeout: Duration,

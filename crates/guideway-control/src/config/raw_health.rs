@@ -24,10 +24,13 @@ pub(crate) struct RawHealth {
     pub(crate) kind: Option<At<HealthKind>>,
     /// The way that it takes. Default `tunnel`; `direct` for `exec`.
     pub(crate) via: Option<At<HealthVia>>,
-    /// Time from one check to the next; those that decide whether a new backend takes flows come a second apart at most. Default `2s`.
+    /// Time from one check to the next while nothing changes. Default `5s`.
     #[schemars(with = "Option<ProbeInterval>")]
     pub(crate) interval: Field<ProbeInterval>,
-    /// How long an answer may take; no more than the interval. Default `1s`.
+    /// The same while results contradict the verdict; no more than the interval. Those that decide whether a new backend takes
+    /// flows come a second apart at most. Default `1s`, or the interval where that is shorter.
+    pub(crate) recheck: Option<At<ProbeInterval>>,
+    /// How long an answer may take; no more than the interval. Default `1s`, or the interval where that is shorter.
     pub(crate) timeout: Option<At<ProbeTimeout>>,
     /// Successes in a row that bring a backend up. Default 2.
     pub(crate) rise: Option<At<Bounded<1, 100>>>,
@@ -64,6 +67,7 @@ impl FromSection for RawHealth {
             kind: section.required("kind", "\"tcp\""),
             via: section.field("via"),
             interval: section.told("interval"),
+            recheck: section.field("recheck"),
             timeout: section.field("timeout"),
             rise: section.field("rise"),
             fall: section.field("fall"),

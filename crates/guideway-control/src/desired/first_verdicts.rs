@@ -43,7 +43,7 @@ impl FirstVerdicts {
     ) {
         // The first check comes within an interval, as does each further one.
         let takes = |Wanted { check, thresholds, .. }: &Wanted| {
-            check.interval * u32::from(thresholds.rise.max(2)) + check.timeout
+            check.times.interval * u32::from(thresholds.rise.max(2)) + check.times.timeout
         };
         let longest = checks.map(takes).max();
         if let (true, Some(longest)) = (self.known.insert(service.to_owned()), longest) {

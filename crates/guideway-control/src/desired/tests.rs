@@ -198,7 +198,7 @@ fn config(weights: &[u32], settings: &str) -> Config {
     let text = format!(
         "[underlay]\nsource_v4 = \"10.0.0.254\"\n[[service]]\nname = \"web\"\nvip = \"192.0.2.10\"\nport = 80\n\
          protocol = \"tcp\"\ntable_size = 1009\nidle_tcp = \"5m\"\n{settings}\nbackend = [{}]\n\
-         [service.health]\nkind = \"tcp\"\n",
+         [service.health]\nkind = \"tcp\"\ninterval = \"2s\"\n",
         backends.join(", ")
     );
     parse(&text)

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use super::stream::StreamId;
 
-/// A beat is so small a part of an interval at least: 32 ms of a second, 64 ms of two.
+/// A beat is so small a part of an interval at least: 32 ms of a second, 128 ms of five.
 const PARTS: u128 = 30;
 
 /// The longest beat, milliseconds.
-const LONGEST_MS: u128 = 64;
+const LONGEST_MS: u128 = 128;
 
 /// Streams by when they are due.
 #[derive(Debug, Default)]
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn a_beat_is_a_small_part_of_the_interval() {
-        let intervals = [1, 100, 1_000, 2_000, 10_000, 3_600_000].map(|interval| length(ms(interval)));
-        assert_eq!(intervals, [1, 2, 32, 64, 64, 64].map(ms));
+        let intervals = [1, 100, 1_000, 2_000, 5_000, 3_600_000].map(|interval| length(ms(interval)));
+        assert_eq!(intervals, [1, 2, 32, 64, 128, 128].map(ms));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::beats::Beats;
 use super::check::{Check, Wanted, Way, Who};
 use super::machine::{Machine, Thresholds, Verdict};
 use super::marks::{Marks, ProbeTunnel};
-use super::pace::{self, Dice};
+use super::pace::{Dice, Stand, Times};
 use super::ramp::Ramp;
 use super::round::{self, Answer, Fault, Finding, Leg, LegResult, Legs, Outcome, Round, RoundId, Tally};
 use super::snapshot::{Saved, Snapshot};
@@ -254,7 +254,7 @@ impl Board {
             for id in due {
                 let Some(stream) = self.streams.get(id) else { continue };
                 if stream.asking.is_some() {
-                    let fault = Fault::Overdue { limit: stream.check.timeout };
+                    let fault = Fault::Overdue { limit: stream.times.timeout };
                     let results = vec![Err(fault); stream.legs.len()];
                     advanced.changes.extend(self.conclude(id, &results, now));
                 } else {
@@ -398,7 +398,8 @@ impl Board {
             check: Arc::clone(&stream.check),
             legs: stream.legs.clone(),
         };
-        let given_up = self.queue.not_before(stream.over(now) + REPORT_GRACE, stream.interval);
+        let Times { interval, timeout, .. } = stream.times;
+        let given_up = self.queue.not_before(now + timeout + REPORT_GRACE, interval);
         self.reschedule(id, given_up);
         Some(round)
     }
@@ -426,7 +427,7 @@ impl Board {
             None => self.tally.impossible += 1,
         }
         let mut changes = Vec::new();
-        let (mut deciding, mut is_awaited) = (None, false);
+        let mut stand = Stand::Confirmed;
         if stream.settled.is_none() || judged.is_some_and(|passed| stream.settled != Some(passed)) {
             let mut settled = judged;
             for &id in &stream.subjects {
@@ -437,18 +438,14 @@ impl Board {
                     let is_heard = subject.heard == FIRST_ROUNDS;
                     settled = settled.filter(|&passed| is_heard && subject.machine.is_settled(passed));
                 }
-                is_awaited |= subject.is_undecided();
-                if subject.machine.row() > 0 {
-                    let needed = subject.machine.needed(subject.thresholds);
-                    deciding = Some(deciding.map_or(needed, |least: u16| least.min(needed)));
-                }
+                stand = stand.and(subject.stand());
             }
             stream.settled = settled;
         }
         stream.finding = Some(finding);
-        let next = stream.next_round(began, deciding, is_awaited);
-        // No nearer to the one before than its time-out, whatever the beat.
-        let due = self.queue.not_after(next, stream.interval).max(stream.over(began)).max(now);
+        let (next, times) = (stream.next_round(began, stand), stream.times);
+        // No nearer to the one before than it may be, whatever the beat.
+        let due = self.queue.not_after(next, times.longest(stand)).max(began + times.least(stand)).max(now);
         self.reschedule(id, due);
         changes
     }
@@ -469,8 +466,8 @@ impl Board {
         // Far apart, so that no two streams throw the same dice.
         let mut dice = Dice::new(self.seed ^ self.streams_begun.wrapping_mul(0xd6e8_feb8_6659_fd93));
         self.streams_begun += 1;
-        let first = now + pace::first(&mut dice, check.interval);
-        let due = self.queue.not_after(first, check.interval).max(now);
+        let first = now + check.times.first(&mut dice);
+        let due = self.queue.not_after(first, check.times.interval).max(now);
         for tunnel in tunnels(&check) {
             // Without a mark left, the leg reports that it cannot be asked.
             let _ = self.marks.take(tunnel);

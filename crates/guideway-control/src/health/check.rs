@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::machine::Thresholds;
+use super::pace::Times;
 use crate::config::{Encapsulation, Probe, Renames};
 
-/// A distinct check.
+/// A distinct check. Those of many backends differ in the address, and share what is long.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Check {
     /// The backend's own address.
@@ -17,21 +18,19 @@ pub struct Check {
     /// The port that is asked; `exec` may do without.
     pub port: Option<u16>,
     /// What is asked, and which answer is fine.
-    pub probe: Probe,
+    pub probe: Arc<Probe>,
     /// `https`: certificates, PEM, of which one must have signed the backend's; any certificate is fine without.
-    pub ca_file: Option<PathBuf>,
+    pub ca_file: Option<Arc<Path>>,
     /// The ways that must succeed; at least one.
-    pub ways: Vec<Way>,
-    /// From the beginning of one check to that of the next.
-    pub interval: Duration,
-    /// How long an answer may take; no more than the interval.
-    pub timeout: Duration,
+    pub ways: Arc<[Way]>,
+    /// From the beginning of one check to that of the next, and how long an answer may take.
+    pub times: Times,
 }
 
 impl Check {
     /// Whether another check asks the same, however often.
     pub(super) fn asks_as(&self, other: &Self) -> bool {
-        let Self { address, port, probe, ca_file, ways, interval: _, timeout: _ } = self;
+        let Self { address, port, probe, ca_file, ways, times: _ } = self;
         (address, port, probe, ca_file, ways)
             == (&other.address, &other.port, &other.probe, &other.ca_file, &other.ways)
     }

@@ -1,12 +1,14 @@
 //! From the configuration file's terms to what is to be checked.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::IpNet;
 
 use super::check::{Check, Wanted, Way, Who};
 use super::machine::Thresholds;
+use super::pace::Times;
 use crate::config::{Config, Health, HealthVia, Renames, Service};
 
 /// What a configuration wants checked: every backend of every service with a check, whatever state it is in.
@@ -24,15 +26,27 @@ pub fn wanted(config: &Config) -> Vec<Wanted> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceCheck {
     service: String,
-    health: Health,
-    ways: Vec<Way>,
+    /// That of any backend, but for the address.
+    check: Check,
+    thresholds: Thresholds,
+    slow_start: Duration,
 }
 
 impl ServiceCheck {
     /// How this one's are; `None` where nothing checks them.
     pub fn of(service: &Service) -> Option<Self> {
-        let health = service.health.clone()?;
-        Some(Self { service: service.name.clone(), ways: ways(service, &health), health })
+        let health = service.health.as_ref()?;
+        let Health { interval, recheck, timeout, rise, fall, .. } = *health;
+        let check = Check {
+            address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            port: health.port,
+            probe: Arc::new(health.probe.clone()),
+            ca_file: health.ca_file.as_deref().map(Arc::from),
+            ways: ways(service, health).into(),
+            times: Times { interval, recheck, timeout },
+        };
+        let thresholds = Thresholds { rise, fall };
+        Some(Self { service: service.name.clone(), check, thresholds, slow_start: health.slow_start })
     }
 
     /// The service's name.
@@ -50,20 +64,11 @@ impl ServiceCheck {
 
     /// The check of a backend with this name, which tells it on the board, and address.
     pub fn wanted(&self, backend: &str, address: IpAddr) -> Wanted {
-        let health = &self.health;
         Wanted {
             who: Who { service: self.service.clone(), backend: backend.to_owned() },
-            check: Arc::new(Check {
-                address,
-                port: health.port,
-                probe: health.probe.clone(),
-                ca_file: health.ca_file.clone(),
-                ways: self.ways.clone(),
-                interval: health.interval,
-                timeout: health.timeout,
-            }),
-            thresholds: Thresholds { rise: health.rise, fall: health.fall },
-            slow_start: health.slow_start,
+            check: Arc::new(Check { address, ..self.check.clone() }),
+            thresholds: self.thresholds,
+            slow_start: self.slow_start,
         }
     }
 }

@@ -31,6 +31,7 @@ pub use check::{Check, Wanted, Way, Who};
 pub use from_config::{ServiceCheck, probed_vips, wanted};
 pub use machine::{MAX_DAMPING, Machine, STEADY_RESULTS, Thresholds, Verdict};
 pub use marks::{MARK_BASE, MAX_MARKS, ProbeTunnel};
+pub use pace::Times;
 pub use ramp::{Ramp, STEPS as RAMP_STEPS};
 pub use round::{
     Answer, Fault, Finding, Leg, LegResult, Legs, Passed, Results, Round, RoundId, Stage, Tally,

@@ -1,11 +1,12 @@
 //! When the next check of a row begins.
 //!
-//! Jitter only shortens: two checks never begin further apart than the interval. While results contradict a verdict
-//! the pace is quickened by as much as lets the deciding check time out before `fall` (or `rise`) intervals are over,
-//! counted from the moment that the backend changed. That holds where `timeout × (1 + 1/(n - 1))` is no more than the
+//! Jitter only shortens: two checks never begin further apart than the interval. While results contradict a verdict, they begin
+//! no further apart than `recheck`, which may be much shorter: what is well is asked seldom, and a change is known soon all the
+//! same. There the pace is quickened besides by as much as lets the deciding check time out before `fall` (or `rise`) intervals are
+//! over, counted from the moment that the backend changed. That holds where `timeout × (1 + 1/(n - 1))` is no more than the
 //! interval, `n` being the row that decides; with `n = 1`, or longer time-outs, it may take one time-out longer.
 //!
-//! While the first checks of a backend decide whether it takes flows at all, they come a second apart, or an interval where that
+//! While the first checks of a backend decide whether it takes flows at all, they come a second apart, or `recheck` where that
 //! is shorter: nobody wants to wait for two checks of a minute each.
 
 use std::time::Duration;
@@ -39,24 +40,69 @@ impl Dice {
     }
 }
 
-/// From now to the first check: checks that begin together spread over a second, or an interval where that is shorter.
-pub(crate) fn first(dice: &mut Dice, interval: Duration) -> Duration {
-    dice.part_of(interval.min(FIRST_WAIT))
+/// The times of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Times {
+    /// From the beginning of one check to that of the next, while nothing changes.
+    pub interval: Duration,
+    /// The same while results contradict a verdict; no more than the interval.
+    pub recheck: Duration,
+    /// How long an answer may take; no more than the interval.
+    pub timeout: Duration,
 }
 
-/// From the beginning of one check to that of the next. `deciding` is the row that would change a verdict, while
-/// results contradict it.
-pub(crate) fn gap(dice: &mut Dice, interval: Duration, timeout: Duration, deciding: Option<u16>) -> Duration {
-    let gap = match deciding {
-        Some(row) if row > 1 => interval.saturating_sub(timeout / u32::from(row - 1)),
-        _ => interval,
-    };
-    gap.saturating_sub(dice.part_of(gap / JITTER_DIVISOR)).max(timeout)
+/// How the verdicts stand that a check is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stand {
+    /// No result contradicts them.
+    Confirmed,
+    /// Results contradict one that a row of so many changes.
+    Contradicted(u16),
+    /// The first is awaited, and decides whether a backend takes flows.
+    Awaited,
 }
 
-/// The same while the first verdict is awaited.
-pub(crate) fn first_gap(dice: &mut Dice, interval: Duration, timeout: Duration) -> Duration {
-    gap(dice, interval.min(FIRST_WAIT), timeout, None)
+impl Stand {
+    /// How those of two backends stand that the same check is asked for: the one that is in more of a hurry counts.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Confirmed, stand) | (stand, Self::Confirmed) => stand,
+            (Self::Contradicted(one), Self::Contradicted(other)) => Self::Contradicted(one.min(other)),
+            (Self::Awaited, _) | (_, Self::Awaited) => Self::Awaited,
+        }
+    }
+}
+
+impl Times {
+    /// From now to the first check: checks that begin together spread over a second, or an interval where that is shorter.
+    pub(crate) fn first(&self, dice: &mut Dice) -> Duration {
+        dice.part_of(self.interval.min(FIRST_WAIT))
+    }
+
+    /// The longest time from the beginning of one check to that of the next.
+    pub(crate) fn longest(&self, stand: Stand) -> Duration {
+        let Self { interval, recheck, timeout } = *self;
+        match stand {
+            Stand::Confirmed => interval,
+            Stand::Contradicted(row) if row > 1 => {
+                let quickened = interval.saturating_sub(timeout / u32::from(row - 1));
+                quickened.max(timeout).min(recheck)
+            }
+            Stand::Contradicted(_) => recheck,
+            Stand::Awaited => recheck.min(FIRST_WAIT),
+        }
+    }
+
+    /// From the beginning of one check to that of the next. A check that is not over by then holds up the next.
+    pub(crate) fn gap(&self, dice: &mut Dice, stand: Stand) -> Duration {
+        let longest = self.longest(stand);
+        longest.saturating_sub(dice.part_of(longest / JITTER_DIVISOR)).max(self.least(stand))
+    }
+
+    /// The shortest: no check begins before the one before may have taken its time, unless they are to come as often as that.
+    pub(crate) fn least(&self, stand: Stand) -> Duration {
+        self.timeout.min(self.longest(stand))
+    }
 }
 
 #[cfg(test)]
@@ -65,51 +111,63 @@ mod tests {
 
     use super::*;
 
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn stands() -> impl Strategy<Value = Stand> {
+        let row = (1_u16..20).prop_map(Stand::Contradicted);
+        prop_oneof![Just(Stand::Confirmed), row, Just(Stand::Awaited)]
+    }
+
+    prop_compose! {
+        /// Any times; the time-out is up to such a part of the interval, in percent.
+        fn times(most: u32)(
+            interval in 100_u64..100_000, recheck in 1_u32..=100, share in 1..=most,
+        ) -> Times {
+            let interval = Duration::from_millis(interval);
+            Times { interval, recheck: interval * recheck / 100, timeout: interval * share / 100 }
+        }
+    }
+
     proptest! {
         #[test]
-        fn a_gap_is_never_longer_than_the_interval_nor_shorter_than_the_time_out(
-            seed: u64, interval in 100_u64..100_000, share in 1_u64..=100, deciding in prop::option::of(1_u16..20),
+        fn a_gap_is_never_longer_than_it_may_be_nor_so_short_that_checks_are_hurried(
+            seed: u64, times in times(100), stand in stands(),
         ) {
-            let interval = Duration::from_millis(interval);
-            let timeout = interval * share as u32 / 100;
-            let gap = gap(&mut Dice::new(seed), interval, timeout, deciding);
-            prop_assert!(gap >= timeout && gap <= interval);
-            if deciding.is_none() {
-                prop_assert!(gap >= interval * 9 / 10);
+            let gap = times.gap(&mut Dice::new(seed), stand);
+            let longest = match stand {
+                Stand::Confirmed => times.interval,
+                Stand::Contradicted(_) => times.recheck,
+                Stand::Awaited => times.recheck.min(SECOND),
+            };
+            prop_assert!(gap <= longest && gap >= times.timeout.min(longest));
+            if stand == Stand::Confirmed {
+                prop_assert!(gap >= times.interval * 9 / 10);
             }
         }
 
         #[test]
-        fn first_checks_are_a_second_apart_at_most_but_for_their_time_out(
-            seed: u64, interval in 100_u64..100_000, share in 1_u64..=100,
+        fn a_silent_backend_is_found_out_within_fall_intervals_and_sooner_by_quick_rechecks(
+            seed: u64, times in times(50), fall in 2_u16..20,
         ) {
-            let interval = Duration::from_millis(interval);
-            let timeout = interval * share as u32 / 100;
-            let gap = first_gap(&mut Dice::new(seed), interval, timeout);
-            prop_assert!(gap >= timeout && gap <= interval && gap <= timeout.max(FIRST_WAIT));
-        }
-
-        #[test]
-        fn a_silent_backend_is_found_out_within_fall_intervals(
-            seed: u64, interval in 100_u64..100_000, share in 1_u64..=50, fall in 2_u16..20,
-        ) {
-            let interval = Duration::from_millis(interval);
-            let timeout = interval * share as u32 / 100;
             let mut dice = Dice::new(seed);
             // It went silent just after it had answered, and the next check begins one whole interval later.
-            let mut at = interval;
+            let mut at = times.interval;
             for _ in 1..fall {
-                at += gap(&mut dice, interval, timeout, Some(fall));
+                at += times.gap(&mut dice, Stand::Contradicted(fall)).max(times.timeout);
             }
-            prop_assert!(at + timeout <= interval * u32::from(fall) + Duration::from_micros(1));
+            let (found, slack) = (at + times.timeout, Duration::from_micros(1));
+            prop_assert!(found <= times.interval * u32::from(fall) + slack);
+            let row = times.recheck.max(times.timeout) * u32::from(fall - 1);
+            prop_assert!(found <= times.interval + row + times.timeout + slack);
         }
     }
 
     #[test]
     fn jitter_follows_from_the_seed_and_spreads() {
+        let times = Times { interval: 2 * SECOND, recheck: SECOND, timeout: SECOND };
         let gaps = |seed| {
             let mut dice = Dice::new(seed);
-            (0..100).map(move |_| gap(&mut dice, Duration::from_secs(2), Duration::from_secs(1), None))
+            (0..100).map(move |_| times.gap(&mut dice, Stand::Confirmed))
         };
         assert!(gaps(1).eq(gaps(1)));
         assert!(!gaps(1).eq(gaps(2)));

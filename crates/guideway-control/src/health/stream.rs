@@ -2,10 +2,10 @@
 //! takes lies together here, and a round that finds what the one before found takes no memory.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::check::{Check, Way};
-use super::pace::{self, Dice};
+use super::pace::{Dice, Stand, Times};
 use super::round::{Finding, Leg, Legs};
 use super::slab::Slab;
 use super::subjects::SubjectId;
@@ -20,9 +20,8 @@ pub(super) type StreamId = u32;
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) check: Arc<Check>,
-    /// As the check has it, which is far away.
-    pub(super) interval: Duration,
-    timeout: Duration,
+    /// As the check has them, which is far away.
+    pub(super) times: Times,
     /// In the order of their names.
     pub(super) subjects: Vec<SubjectId>,
     /// The outcome that changes nothing of any of them, however often it comes: so it is with nearly every round.
@@ -43,11 +42,10 @@ pub(super) struct Stream {
 impl Stream {
     /// One that begins its first round at `due`.
     pub(super) fn new(check: Arc<Check>, dice: Dice, due: Instant) -> Self {
-        let (interval, timeout) = (check.interval, check.timeout);
+        let times = check.times;
         Self {
             check,
-            interval,
-            timeout,
+            times,
             subjects: Vec::new(),
             settled: None,
             dice,
@@ -72,19 +70,8 @@ impl Stream {
         self.tunnel_failed && !self.check.ways.contains(&Way::Direct)
     }
 
-    /// When the next round begins, if the last began at `began` and results contradict a verdict that such a row decides. A
-    /// backend whose first checks decide whether it takes flows `is_awaited`.
-    pub(super) fn next_round(&mut self, began: Instant, deciding: Option<u16>, is_awaited: bool) -> Instant {
-        let Self { dice, interval, timeout, .. } = self;
-        let gap = match is_awaited {
-            true => pace::first_gap(dice, *interval, *timeout),
-            false => pace::gap(dice, *interval, *timeout, deciding),
-        };
-        began + gap
-    }
-
-    /// The first moment at which a round may follow one that began at `began`.
-    pub(super) fn over(&self, began: Instant) -> Instant {
-        began + self.timeout
+    /// When the next round is to begin, if the last began at `began`.
+    pub(super) fn next_round(&mut self, began: Instant, stand: Stand) -> Instant {
+        began + self.times.gap(&mut self.dice, stand)
     }
 }

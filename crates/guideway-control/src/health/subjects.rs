@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::check::Who;
 use super::machine::{Machine, Thresholds, Verdict};
+use super::pace::Stand;
 use super::ramp::Ramp;
 use super::slab::Slab;
 use super::stream::StreamId;
@@ -36,6 +37,15 @@ impl Subject {
     pub(super) fn is_undecided(&self) -> bool {
         self.machine.verdict() == Verdict::NeverPassed
             && (self.machine.row() > 0 || self.heard < FIRST_ROUNDS)
+    }
+
+    /// How the verdict on it stands.
+    pub(super) fn stand(&self) -> Stand {
+        match self.machine.row() {
+            _ if self.is_undecided() => Stand::Awaited,
+            0 => Stand::Confirmed,
+            _ => Stand::Contradicted(self.machine.needed(self.thresholds)),
+        }
     }
 }
 

@@ -76,7 +76,7 @@ impl World {
             self.changes.extend(advanced.changes.into_iter().map(|change| (since, change)));
             for round in advanced.rounds {
                 let silent = round.legs.iter().any(|leg| (self.reply)(&round, leg.way).is_none());
-                let takes = if silent { round.check.timeout } else { LATENCY };
+                let takes = if silent { round.check.times.timeout } else { LATENCY };
                 self.rounds.push((since, round.clone()));
                 self.under_way.push((self.now + takes, round));
             }
@@ -85,7 +85,7 @@ impl World {
     }
 
     fn answer(&mut self, round: &Round) {
-        let timed_out = || Err(Fault::TimedOut { limit: round.check.timeout, stage: Stage::Connect });
+        let timed_out = || Err(Fault::TimedOut { limit: round.check.times.timeout, stage: Stage::Connect });
         let results =
             round.legs.iter().map(|leg| (self.reply)(round, leg.way).unwrap_or_else(timed_out)).collect();
         let changes = self.board.answer(&Answer { id: round.id, results }, self.now);
@@ -152,6 +152,8 @@ fn service(name: &str, port: u16) -> String {
 }
 
 const TCP: &str = "[service.health]\nkind = \"tcp\"\n";
+/// So long at most it takes by default until a backend is down that fails: an interval, two checks more, and their time-outs.
+const FOUND_OUT: Duration = Duration::from_secs(8);
 
 #[test]
 fn every_backend_comes_up_within_rise_intervals() {
@@ -184,6 +186,30 @@ fn a_new_backend_is_judged_within_seconds_however_seldom_it_is_checked_and_then_
 }
 
 #[test]
+fn a_backend_is_asked_seldom_while_nothing_changes_and_often_while_results_contradict_the_verdict() {
+    let mut world = World::of(&config(&format!("{TCP}interval = \"60s\"\nrecheck = \"500ms\"\n")));
+    world.pass(90 * SECOND);
+    for (answers, verdict, checks) in [(false, Verdict::Down, 3), (true, Verdict::Up, 2)] {
+        let (asked, since) = (world.rounds.len(), world.now - world.start);
+        world.replies(move |_, _| Some(if answers { passed() } else { refused() }));
+        while world.verdict("web", "be1") != verdict {
+            world.pass(SECOND / 10);
+        }
+        let of_be1 = world.rounds[asked..].iter().filter(|(_, round)| round.check.address == address(1));
+        let begun: Vec<_> = of_be1.map(|(at, _)| *at).collect();
+        assert_eq!(begun.len(), checks);
+        assert!(begun[0] - since <= 60 * SECOND);
+        assert!(begun.windows(2).all(|two| two[1] - two[0] <= SECOND / 2));
+        // Then they come as seldom as before, from the next on.
+        let asked = world.rounds.len();
+        world.pass(50 * SECOND);
+        let of_be1 = world.rounds[asked..].iter().filter(|(_, round)| round.check.address == address(1));
+        assert_eq!(of_be1.count(), 0);
+        world.pass(20 * SECOND);
+    }
+}
+
+#[test]
 fn what_is_taken_back_comes_back_with_its_verdicts_and_what_is_added_anew_does_not() {
     let both = format!("{}{TCP}{}{TCP}", service("web", 80), service("other", 81));
     let (both, one) = (config_of(&both), config(TCP));
@@ -213,10 +239,10 @@ fn a_vip_that_is_gone_from_a_backend_takes_it_down_in_time_and_the_reason_tells_
     world.pass(60 * SECOND);
     let broken_at = world.now - world.start;
     world.replies(|round, way| (way == Way::Direct || round.check.address != address(2)).then(passed));
-    world.pass(6 * SECOND);
+    world.pass(FOUND_OUT);
     let (at, change) = world.changes.last().unwrap();
     assert_eq!((&change.who, change.to), (&who("web", "be2"), Verdict::Down));
-    assert!(*at - broken_at <= 6 * SECOND);
+    assert!(*at - broken_at <= FOUND_OUT);
     assert_eq!(change.finding.reason, "tunnel probe failed, direct probe ok");
     assert!(change.finding.blames_tunnel());
     assert_eq!(
@@ -234,7 +260,7 @@ fn a_backend_that_is_gone_fails_both_ways() {
     let mut world = World::of(&config(TCP));
     world.pass(10 * SECOND);
     world.replies(|_, _| Some(refused()));
-    world.pass(6 * SECOND);
+    world.pass(FOUND_OUT);
     assert_eq!(
         world.status("web", "be1").because.as_deref(),
         Some("tunnel probe failed, direct probe failed")
@@ -250,7 +276,7 @@ fn one_family_that_fails_is_enough_to_take_a_backend_down() {
         let v6 = matches!(way, Way::Tunnel { vip: IpAddr::V6(_), .. });
         Some(if v6 { refused() } else { passed() })
     });
-    world.pass(6 * SECOND);
+    world.pass(FOUND_OUT);
     let status = world.status("web", "be4");
     assert_eq!(status.verdict, Verdict::Down);
     assert_eq!(status.last.unwrap().detail, ["tunnel to 2001:db8::10: connection refused"]);
@@ -261,7 +287,7 @@ fn via_both_takes_the_direct_way_as_seriously() {
     let mut world = World::of(&config(&format!("{TCP}via = \"both\"\n")));
     world.pass(10 * SECOND);
     world.replies(|_, way| Some(if way == Way::Direct { refused() } else { passed() }));
-    world.pass(6 * SECOND);
+    world.pass(FOUND_OUT);
     let status = world.status("web", "be1");
     assert_eq!(
         (status.verdict, status.because.unwrap().as_str()),
@@ -277,7 +303,7 @@ fn a_check_that_services_share_is_asked_once() {
     assert_eq!(world.board.distinct_checks(), 4);
     assert_eq!(world.board.probe_tunnels().count(), 4);
     world.pass(20 * SECOND);
-    assert!(world.rounds.len() <= 4 * 12, "{}", world.rounds.len());
+    assert!(world.rounds.len() <= 4 * 7, "{}", world.rounds.len());
     assert_eq!(world.changes.len(), 200);
     // A service that joins takes the verdict that the others have.
     let more = format!("{many}{}{shared}", service("late", 9999));
@@ -326,7 +352,8 @@ fn a_sick_backend_stays_out_over_reload_and_restart_until_rise_passes_and_then_r
         let well_at = world.now - world.start;
         assert!(well_at >= at);
         world.replies(|_, _| Some(passed()));
-        world.pass(4 * SECOND + LATENCY);
+        // An interval, and a second check.
+        world.pass(6 * SECOND + LATENCY);
         let (up_at, change) = world.changes.last().unwrap();
         assert_eq!((&change.who, change.to), (&who("web", "be2"), Verdict::Up), "{name}");
         let passes = world.rounds.iter().filter(|(begun, round)| {
@@ -397,7 +424,7 @@ fn a_round_that_is_never_reported_counts_as_failed() {
     let mut world = World::of(&config(TCP));
     world.pass(10 * SECOND);
     world.reports = false;
-    world.pass(10 * SECOND);
+    world.pass(FOUND_OUT + SECOND);
     assert_eq!(world.verdict("web", "be1"), Verdict::Down);
     assert_eq!(
         world.status("web", "be1").last.unwrap().detail[0],
@@ -471,7 +498,7 @@ fn an_exec_check_is_asked_directly_and_without_a_mark() {
     world.pass(4 * SECOND);
     let (_, round) = &world.rounds[0];
     assert_eq!(*round.legs, [Leg { way: Way::Direct, mark: None, decides: true }]);
-    assert_eq!(round.check.probe, Probe::Exec { command: vec!["/bin/true".into()] });
+    assert_eq!(*round.check.probe, Probe::Exec { command: vec!["/bin/true".into()] });
     assert_eq!(world.verdict("web", "be1"), Verdict::Up);
 }
 
@@ -505,11 +532,10 @@ fn wanted_of(which: u8, port: u16) -> Vec<Wanted> {
             check: Arc::new(Check {
                 address: address(n % 4),
                 port: Some(port),
-                probe: Probe::Tcp,
+                probe: Arc::new(Probe::Tcp),
                 ca_file: None,
-                ways: vec![Way::Direct],
-                interval: SECOND,
-                timeout: SECOND / 2,
+                ways: Arc::new([Way::Direct]),
+                times: Times { interval: SECOND, recheck: SECOND, timeout: SECOND / 2 },
             }),
             thresholds: Thresholds { rise: 2, fall: 3 },
             slow_start: Duration::ZERO,

@@ -167,7 +167,7 @@ impl Connections {
         let kind = transport.kind();
         let idle = self.idle.get_mut(&kind).and_then(Vec::pop);
         let is_known = idle.as_ref().is_some_and(|line| line.is_known);
-        let (began, until) = (Instant::now(), time::Instant::now() + check.timeout);
+        let (began, until) = (Instant::now(), time::Instant::now() + check.times.timeout);
         let socket = transport.connecting(idle.map(|line| line.socket))?;
         let line = Line { socket, is_known };
         self.looks_at = Some(self.looks_at.map_or(until, |at| at.min(until)));
@@ -264,7 +264,7 @@ impl Connections {
         let over = self.under_way.iter().filter(|(_, connection)| connection.until <= now);
         for number in over.map(|(number, _)| number).collect::<Vec<_>>() {
             let Some(Connection { round, leg, .. }) = self.under_way.remove(number) else { continue };
-            let limit = self.asked.get(round).map_or(Duration::ZERO, |asked| asked.check.timeout);
+            let limit = self.asked.get(round).map_or(Duration::ZERO, |asked| asked.check.times.timeout);
             self.end(round, leg, Err(Fault::TimedOut { limit, stage: Stage::Connect })).await;
         }
         self.looks_at = self.under_way.iter().map(|(_, connection)| connection.until).min();

@@ -83,7 +83,7 @@ impl Driver {
 
     /// Asks a round.
     pub fn start(&mut self, round: Round) {
-        if round.check.probe == Probe::Tcp {
+        if *round.check.probe == Probe::Tcp {
             // Its thread ends with this, and not before.
             let _ = self.connections.send(round);
             return;

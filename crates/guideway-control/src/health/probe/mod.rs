@@ -34,9 +34,9 @@ async fn ask(check: &Check, leg: &Leg, tunnel_device: Option<u32>, tls: &TlsConf
     let progress = Progress::default();
     let began = Instant::now();
     let asked = ask_patiently(check, leg, tunnel_device, tls, &progress);
-    let asked = tokio::time::timeout(check.timeout, asked).await;
-    let result =
-        asked.unwrap_or_else(|_| Err(Fault::TimedOut { limit: check.timeout, stage: progress.stage() }));
+    let asked = tokio::time::timeout(check.times.timeout, asked).await;
+    let result = asked
+        .unwrap_or_else(|_| Err(Fault::TimedOut { limit: check.times.timeout, stage: progress.stage() }));
     explained(check, leg, result.map(|()| Passed { took: began.elapsed() }))
 }
 
@@ -75,11 +75,11 @@ async fn ask_patiently(
     tls: &TlsConfigs,
     progress: &Progress,
 ) -> Result<(), Fault> {
-    if let Probe::Exec { command } = &check.probe {
+    if let Probe::Exec { command } = &*check.probe {
         return exec::ask(command, check, progress).await;
     }
     let transport = transport(check, leg, tunnel_device)?;
-    match &check.probe {
+    match &*check.probe {
         Probe::Tcp => transport.connect(progress).await.map(|stream| Transport::abandon(&stream)),
         Probe::Udp { send, expect } => {
             udp::ask(&transport, send.as_bytes(), expect.as_deref(), progress).await
