@@ -71,6 +71,7 @@ const THREADS: usize = 2;
 /// [`RunError`]; nothing was changed then, or it was brought back.
 pub fn run(options: &Options) -> Result<(), RunError> {
     api::check(&options.api)?;
+    slack::share_one_heap();
     descriptors::raise();
     descriptors::suffice()?;
     let reserve = Reserve::take().map_err(RunError::system("keep descriptors for the end"))?;

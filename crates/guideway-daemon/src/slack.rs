@@ -1,5 +1,6 @@
 //! Memory that is free again after large work goes back to the system: a table of a million slots, or a configuration of
-//! megabytes, leaves many times its size behind, and glibc keeps what lies below anything that is still in use.
+//! megabytes, leaves many times its size behind, and glibc keeps what lies below anything that is still in use. It keeps the more
+//! the more heaps it has, of which each thread takes one: what a thread reads and another keeps lies scattered in the reader's.
 //!
 //! The only unsafe code of this crate.
 
@@ -46,6 +47,16 @@ impl Slack {
             *self = Self::default();
         }
         due
+    }
+}
+
+/// Has all threads share one heap; for the beginning, when there is one thread. Threads keep what they free of small things to
+/// themselves, so that they seldom wait for each other.
+pub(crate) fn share_one_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it is given no pointer; it is unsafe beside other threads alone (mallopt(3)), and none is there yet.
+    unsafe {
+        nix::libc::mallopt(nix::libc::M_ARENA_MAX, 1);
     }
 }
 

@@ -17,6 +17,10 @@ impl<T> Slab<T> {
     /// Puts a thing at a number that is free.
     pub(crate) fn insert(&mut self, thing: T) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
+            // By an eighth, as there may be thousands: twice as many places would lie idle up to half.
+            if self.places.len() == self.places.capacity() {
+                self.places.reserve_exact(self.places.len() / 8 + 8);
+            }
             self.places.push(None);
             // Far fewer than memory would hold of them.
             self.places.len() as u32 - 1
